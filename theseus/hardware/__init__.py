@@ -1,0 +1,1 @@
+"""What the machines are: chips, how a model is spread over them, what fits."""
