@@ -1,0 +1,416 @@
+"""Configuration: declare keys with `field`, gather them with `build`, read them with `configure`.
+
+    @dataclass
+    class ModelConfig:
+        n_embd: int = field("architecture/n_embd", default=128, help="embedding width", ge=1)
+
+    cfg = build(ModelConfig)
+    cfg.architecture.n_embd = 64
+    with configuration(cfg):
+        configure(ModelConfig).n_embd   # 64
+
+A key is declared once, beside the code that reads it; `describe` is the one source for forms,
+completion, error texts and the reference pages.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from theseus._coerce import Unfit, choices_of, parse_text, type_name
+from theseus._declare import (
+    MISSING,
+    Declaration,
+    declaration_of,
+    declared_keys,
+    defining_class,
+    field,
+    join,
+    mentions_dataclass,
+    resolve,
+)
+from theseus._nodes import (
+    UNSET,
+    ConfigError,
+    ConflictError,
+    InvalidValueError,
+    KeySpec,
+    MissingValueError,
+    UnknownKeyError,
+    is_interpolation,
+    plain,
+    schema_of,
+    section,
+    unknown_key,
+)
+from theseus.errors import did_you_mean
+
+__all__ = [
+    "MISSING",
+    "ConfigError",
+    "ConflictError",
+    "InvalidValueError",
+    "KeyRecord",
+    "MissingValueError",
+    "UnknownKeyError",
+    "build",
+    "changed",
+    "check_complete",
+    "configuration",
+    "configure",
+    "describe",
+    "field",
+    "load",
+    "override",
+    "register_session",
+    "to_plain",
+    "unregister_session",
+]
+
+T = TypeVar("T")
+
+# Building
+
+
+def build(*classes: type, values: Mapping[str, Any] | None = None) -> DictConfig:
+    """Return the configuration of these classes: typed leaf by leaf, with unknown keys refused.
+
+    Parameters
+    ----------
+    classes
+        Dataclasses or Flax modules whose fields were made by `field`. Nested dataclasses count.
+    values
+        Values to set at once, nested or with dotted keys.
+
+    Raises
+    ------
+    ConflictError
+        Two classes declare one key with different types, or one as a group and one as a value.
+    """
+    schema: dict[str, KeySpec] = {}
+    for cls in dict.fromkeys(classes):
+        for spec in declared_keys(cls):
+            known = schema.get(spec.key)
+            schema[spec.key] = spec if known is None else join(known, spec)
+    for key, spec in schema.items():
+        group = key.rpartition(".")[0]
+        while group:
+            if group in schema:
+                msg = (
+                    f"{group}: a value in {', '.join(schema[group].owners)}, "
+                    f"but a group of keys in {', '.join(spec.owners)} ({key})"
+                )
+                raise ConflictError(msg, group)
+            group = group.rpartition(".")[0]
+    config = section(schema)
+    if values:
+        load(config, values)
+    return config
+
+
+# Setting
+
+
+def load(config: DictConfig, values: Mapping[str, Any] | DictConfig) -> None:
+    """Set many values with the checks of an assignment: all of them, or none when one is wrong.
+
+    Parameters
+    ----------
+    values
+        Nested (`{"training": {"tokens": 1}}`) or with dotted keys (`{"training.tokens": 1}`), for
+        example the content of a YAML file.
+
+    Raises
+    ------
+    UnknownKeyError, InvalidValueError
+        With the attribute `key`, so that a caller can find the line.
+    """
+    flat = list(_flatten(config, plain(values), ""))
+    trial = copy.deepcopy(config)
+    for target in (trial, config):
+        for key, value in flat:
+            _assign(target, key, value)
+
+
+def override(config: DictConfig, assignments: Iterable[str]) -> None:
+    """Apply `key=value` texts from a command line; the text means what the key's type says.
+
+    Raises
+    ------
+    ConfigError
+        For a text without `=`, an unknown key, or a value that does not fit.
+    """
+    schema = schema_of(config)
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        key, separator, text = assignment.partition("=")
+        key = key.strip().replace("/", ".")
+        if not separator:
+            msg = f"expected key=value, got {assignment!r}"
+            raise ConfigError(msg)
+        if key not in schema:
+            raise unknown_key(config, key)
+        spec = schema[key]
+        try:
+            values[key] = text if is_interpolation(text) else parse_text(spec.hint, text)
+        except Unfit:
+            values[key] = text  # the assignment below words the error
+    load(config, values)
+
+
+def _flatten(config: DictConfig, values: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    schema = schema_of(config)
+    if not isinstance(values, Mapping):
+        msg = f"expected keys and values{f' under {prefix[:-1]}' if prefix else ''}, got {values!r}"
+        raise InvalidValueError(msg, prefix[:-1] or None)
+    for name, value in values.items():
+        key = prefix + str(name).replace("/", ".")
+        if key in schema:
+            yield key, value
+        elif any(known.startswith(key + ".") for known in schema):
+            if value is not None:  # an empty group of a YAML file sets nothing
+                yield from _flatten(config, value, key + ".")
+        else:
+            raise unknown_key(config, key)
+
+
+def _assign(config: DictConfig, key: str, value: Any) -> None:
+    *groups, name = key.split(".")
+    parent: Any = config
+    for group in groups:
+        parent = parent[group]
+    parent[name] = value
+
+
+# Reading
+
+_active: ContextVar[DictConfig | None] = ContextVar("theseus_configuration", default=None)
+_sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+@contextmanager
+def configuration(config: DictConfig) -> Iterator[DictConfig]:
+    """Make `config` the one that `configure` reads inside this block."""
+    token = _active.set(config)
+    try:
+        yield config
+    finally:
+        _active.reset(token)
+
+
+def register_session(session: Any) -> None:
+    """Let `configure` find `session.config` when no `configuration(…)` block is open.
+
+    Context variables set in one notebook cell are gone in the next after a top-level `await`, and
+    threads do not see them; an open session is found from everywhere.
+    """
+    _sessions.add(session)
+
+
+def unregister_session(session: Any) -> None:
+    """Forget a session: its block has ended."""
+    _sessions.discard(session)
+
+
+def configure(cls: type[T], **overrides: Any) -> T:
+    """Return an instance of `cls` filled from the active configuration.
+
+    Parameters
+    ----------
+    cls
+        A dataclass or a Flax module with fields made by `field`.
+    overrides
+        Values for this instance alone, by field name; checked like any other.
+
+    Raises
+    ------
+    ConfigError
+        When no configuration is active, or a key has no value.
+    """
+    config = _current(cls)
+    known = [item.name for item in dataclasses.fields(typing.cast(Any, cls)) if item.init]
+    for name in overrides:
+        if name not in known:
+            msg = f"{cls.__qualname__} has no field '{name}'{did_you_mean(name, known)}"
+            raise UnknownKeyError(msg, name)
+    return _fill(cls, config, overrides, "")
+
+
+def _fill(cls: type[T], config: DictConfig, overrides: Mapping[str, Any], prefix: str) -> T:
+    schema = schema_of(config)
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(typing.cast(Any, cls)):
+        declared: Declaration | None = declaration_of(item)
+        where = defining_class(cls, item.name)
+        if declared is None and not prefix and not mentions_dataclass(item.type, where):
+            continue
+        hint = resolve(item.type, where, item.name)
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            inner = f"{declared.key}." if declared else (f"{prefix}{item.name}." if prefix else "")
+            if item.name not in overrides:
+                values[item.name] = _fill(typing.cast(type, hint), config, {}, inner)
+            continue
+        key = declared.key if declared else prefix + item.name
+        if item.name in overrides:
+            if key in schema and overrides[item.name] is not None:
+                values[item.name] = _native(schema[key].fit(overrides[item.name]), hint)
+            continue
+        if key not in schema:
+            msg = (
+                f"{key}: {cls.__qualname__} wants this key, but the active configuration was "
+                f"built without it; add {cls.__qualname__} to what the job declares"
+            )
+            raise UnknownKeyError(msg, key)
+        values[item.name] = _native(_select(config, key), hint)
+    return cls(**{**overrides, **values})
+
+
+def _current(cls: type) -> DictConfig:
+    config = _active.get()
+    if config is not None:
+        return config
+    built = [session for session in _sessions if getattr(session, "has_config", True)]
+    if len(built) == 1:
+        found: DictConfig = built[0].config
+        return found
+    if built:
+        names = " and ".join(sorted(str(session) for session in built))
+        msg = (
+            f"{cls.__qualname__} cannot be configured: more than one session is open ({names}); "
+            "say which: `with configuration(q.config): …`"
+        )
+    else:
+        msg = (
+            f"{cls.__qualname__} cannot be configured: no configuration is active; "
+            "use `with configuration(q.config): …`"
+        )
+    raise ConfigError(msg)
+
+
+def _select(config: DictConfig, key: str) -> Any:
+    node: Any = config
+    for part in key.split("."):
+        node = node[part]
+    if isinstance(node, DictConfig | ListConfig):
+        return OmegaConf.to_container(node, resolve=True)
+    return node
+
+
+def _native(value: Any, hint: Any) -> Any:
+    """Return lists as the tuple that the field asks for; Flax modules need hashable values."""
+    if isinstance(value, list) and "tuple" in type_name(hint):
+        return tuple(value)
+    return value
+
+
+# Telling
+
+
+@dataclass(frozen=True)
+class KeyRecord:
+    """All that is known about one key; `default` and `value` are `MISSING` where there is none."""
+
+    key: str
+    type: str
+    default: Any
+    value: Any
+    help: str
+    choices: tuple[Any, ...] | None
+    ge: float | None
+    le: float | None
+    log: bool
+    owners: tuple[str, ...]
+    hint: Any = dataclasses.field(repr=False, compare=False, default=None)
+
+
+def describe(what: Any) -> list[KeyRecord]:
+    """Return one record per key of a configuration, or of a job (its class or an instance)."""
+    if isinstance(what, DictConfig):
+        config = what
+    elif isinstance(what, type):
+        configs = getattr(what, "configs", None)
+        config = build(*configs()) if callable(configs) else build(what)
+    else:
+        config = what.config
+    return [_record(config, spec) for _, spec in sorted(schema_of(config).items())]
+
+
+def _record(config: DictConfig, spec: KeySpec) -> KeyRecord:
+    default = spec.default
+    try:
+        value = _select(config, spec.key)
+    except (MissingValueError, OmegaConfBaseException):
+        value = MISSING
+    return KeyRecord(
+        spec.key,
+        type_name(spec.hint),
+        MISSING if isinstance(default, str) and default == UNSET else default,
+        value,
+        spec.help,
+        spec.choices if spec.choices is not None else choices_of(spec.hint),
+        spec.ge,
+        spec.le,
+        spec.log,
+        spec.owners,
+        spec.hint,
+    )
+
+
+def changed(config: DictConfig) -> dict[str, Any]:
+    """Return dotted key → value for the keys that differ from their default."""
+    found = {}
+    for key, spec in sorted(schema_of(config).items()):
+        value = plain(_raw(config, key))
+        if value not in (spec.default, UNSET):
+            found[key] = value
+    return found
+
+
+def check_complete(config: DictConfig) -> None:
+    """Refuse a configuration with keys that have no value, or a value that does not fit.
+
+    Raises
+    ------
+    MissingValueError
+        Naming every such key with the class that wants it.
+    """
+    unset = []
+    for key, spec in sorted(schema_of(config).items()):
+        try:
+            spec.fit(_select(config, key))
+        except MissingValueError:
+            unset.append(spec)
+        except ConfigError:
+            raise
+        except OmegaConfBaseException as error:
+            msg = f"{key}: {error.msg or error}"
+            raise InvalidValueError(msg.split("\n", maxsplit=1)[0], key) from None
+    if unset:
+        told = "".join(f"\n  {spec.why_unset()}" for spec in unset)
+        first = unset[0].key
+        msg = f"these keys have no value yet:{told}\nset them, for example `q.config.{first} = …`"
+        raise MissingValueError(msg, first)
+
+
+def to_plain(config: DictConfig, *, resolve: bool = False) -> dict[str, Any]:
+    """Return the configuration as plain nested dicts; `???` marks a key without a value."""
+    container = OmegaConf.to_container(config, resolve=resolve, enum_to_str=True)
+    return typing.cast(dict[str, Any], container)
+
+
+def _raw(config: DictConfig, key: str) -> Any:
+    node: Any = config
+    for part in key.split("."):
+        node = node.__dict__["_content"][part]
+    return node
