@@ -1,0 +1,1 @@
+"""Flax modules: layers, and models with hooks that a subclass overrides."""

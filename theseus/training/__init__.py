@@ -1,0 +1,1 @@
+"""Training: the loop, its loss, optimizers, schedules and checkpoints."""
