@@ -1,0 +1,1 @@
+"""Text → token files → batches. This room knows no model."""
