@@ -94,6 +94,7 @@ class Job(ABC):
         self.config = config
         self.root = root
         self.identity = identity
+        self.latest: Any = None  # the run of the latest call (`theseus.runs.Run`)
         self._open_run = open_run
 
     @classmethod
@@ -121,6 +122,7 @@ class Job(ABC):
         with configuration(self.config):
             self.check()
             with self._open_run(self, fresh=fresh) as recorder:
+                self.latest = recorder.run
                 if not recorder.finished:
                     self.run(recorder)
-                return recorder.run
+        return self.latest

@@ -82,7 +82,7 @@ _BUILT_IN: dict[Kind, tuple[Entry, ...]] = {
         Entry(
             "perplexity",
             "theseus.evaluation.perplexity:Perplexity",
-            "perplexity and bits per byte of the validation rows",
+            "perplexity of the validation rows",
         ),
     ),
 }

@@ -192,6 +192,11 @@ class GPT(nn.Module):
         """Return the logits (B, T, V) of tokens (B, T)."""
         return self.unembed(self._decoded(tokens, positions, segments))
 
+    def next_logits(self, tokens: jax.Array, index: jax.Array | int) -> jax.Array:
+        """Return the logits (B, V) of what follows position `index` of tokens (B, T)."""
+        x = self._decoded(tokens, None, None)
+        return self.unembed(jax.lax.dynamic_index_in_dim(x, index, axis=1, keepdims=False))
+
     def batch_loss(
         self,
         tokens: jax.Array,

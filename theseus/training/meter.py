@@ -1,0 +1,52 @@
+"""How fast a run trains: tokens per second of training, and of nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Meter:
+    """Measure tokens per second between reports, leaving out compilation, validation and saving."""
+
+    def __init__(self, tokens_per_step: int) -> None:
+        self._tokens_per_step = tokens_per_step
+        self._began = time.perf_counter()
+        self._left_out = 0.0
+        self._steps = 0
+        self.compile_seconds = 0.0
+
+    def start(self) -> None:
+        """Begin a stretch of training."""
+        self._began, self._left_out, self._steps = time.perf_counter(), 0.0, 0
+
+    def step(self) -> None:
+        """Count one finished step."""
+        self._steps += 1
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of this block."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._left_out += time.perf_counter() - began
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Leave out the time of this block, and remember how long it was."""
+        began = time.perf_counter()
+        with self.paused():
+            yield
+        self.compile_seconds += time.perf_counter() - began
+
+    def tokens_per_second(self) -> float | None:
+        """Return the speed since the last call, or None before a step has finished."""
+        seconds = time.perf_counter() - self._began - self._left_out
+        if self._steps == 0 or seconds <= 0:
+            return None
+        speed = self._steps * self._tokens_per_step / seconds
+        self.start()
+        return speed

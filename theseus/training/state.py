@@ -1,0 +1,96 @@
+"""The state of a training run, and the one function that takes it a step further."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+
+from theseus.training.loss import MicroBatches, loss_and_gradients
+from theseus.training.optimizers import Optimizer, matrices
+from theseus.training.randomness import Purpose, key
+from theseus.training.schedules import LearningRate
+
+
+class TrainState(NamedTuple):
+    """All that changes during training; with the configuration it determines all that follows."""
+
+    step: jax.Array
+    params: Any
+    opt_state: Any
+
+
+class StepMetrics(NamedTuple):
+    """What a step tells: float32 scalars, still on the device."""
+
+    loss: jax.Array
+    grad_norm: jax.Array
+    targets: jax.Array
+
+
+class Training(NamedTuple):
+    """What the steps of a run have in common."""
+
+    model: nn.Module
+    optimizer: optax.GradientTransformation
+    seed: int
+    dropout: bool
+
+
+def boxed_parameters(model: nn.Module, seed: int, block_size: int) -> Any:
+    """Return the initial parameters, each still carrying the names of its axes.
+
+    The values depend on the seed alone: not on batch, devices or hosts.
+    """
+    tokens = jnp.zeros((1, min(block_size, 2)), jnp.int32)
+    return model.init(key(seed, Purpose.INITIAL_PARAMETERS), tokens)["params"]
+
+
+def make_optimizer(
+    optimizer: Optimizer, learning_rate: LearningRate, boxed: Any
+) -> optax.GradientTransformation:
+    """Return the optimizer of a model with these (abstract) boxed parameters."""
+    return optimizer.build(learning_rate, matrices(boxed))
+
+
+def initial_state(training: Training, block_size: int) -> TrainState:
+    """Return the state before the first step."""
+    params = nn.meta.unbox(boxed_parameters(training.model, training.seed, block_size))
+    return TrainState(jnp.zeros((), jnp.int32), params, training.optimizer.init(params))
+
+
+def train_step(
+    training: Training, state: TrainState, batches: MicroBatches
+) -> tuple[TrainState, StepMetrics]:
+    """Return the state after one optimizer step on `batches` (A, R, T), and its metrics."""
+    dropout_key = key(training.seed, Purpose.DROPOUT, state.step) if training.dropout else None
+    result = loss_and_gradients(training.model, state.params, batches, dropout_key)
+    updates, opt_state = training.optimizer.update(
+        result.gradients, state.opt_state, state.params
+    )
+    params = optax.apply_updates(state.params, updates)
+    metrics = StepMetrics(result.loss, optax.global_norm(result.gradients), result.targets)
+    return TrainState(state.step + 1, params, opt_state), metrics
+
+
+def batch_totals(
+    model: nn.Module, params: Any, batches: MicroBatches
+) -> tuple[jax.Array, jax.Array]:
+    """Return (sum of losses, count of valid targets) of one batch (R, T), without dropout."""
+    total, count = model.apply(  # type: ignore[misc]
+        {"params": params},
+        batches.tokens,
+        batches.targets,
+        batches.weights,
+        batches.positions,
+        batches.segments,
+        method="batch_loss",
+    )
+    return total, count
+
+
+StepFunction = Callable[[TrainState, MicroBatches], tuple[TrainState, StepMetrics]]
