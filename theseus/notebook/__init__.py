@@ -1,0 +1,1 @@
+"""What shows in a notebook."""

@@ -1,0 +1,108 @@
+"""Holding a run open while its job works, and recording how that ended."""
+
+from __future__ import annotations
+
+import contextvars
+import signal
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from theseus.errors import UserError
+from theseus.job import Job, StopRequested
+from theseus.runs import files
+from theseus.runs.claim import claim, release
+from theseus.runs.log import captured
+from theseus.runs.recorder import RunRecorder
+from theseus.runs.signals import REASONS, stop_requests
+from theseus.runs.watching import Watcher, chosen_watchers
+
+PULSE = 0.2  # seconds between two looks at what is new
+_REASON_LENGTH = 2000
+
+
+@contextmanager
+def open_run(
+    job: Job, *, fresh: bool = False, watchers: Iterable[Watcher] | None = None
+) -> Iterator[RunRecorder]:
+    """Hold the record of one execution of `job` open (a `theseus.job.OpenRun`).
+
+    The same job with the same configuration, code and names is the same run. When it has finished,
+    the recorder says so and nothing is changed; otherwise it goes on in its folder as the next
+    attempt.
+
+    Parameters
+    ----------
+    job
+        The job that is about to run.
+    fresh
+        Make a new run whatever there is already.
+    watchers
+        The views that show it; None chooses one for where this process runs.
+
+    Raises
+    ------
+    RunBusyError
+        When the run is being executed elsewhere.
+    RecordError
+        When its folder cannot be written.
+    """
+    views = chosen_watchers() if watchers is None else list(watchers)
+    claimed = claim(job, fresh=fresh)
+    recorder = RunRecorder(claimed, views)
+    try:
+        recorder.open()
+        if recorder.finished:
+            recorder.close("finished")
+            yield recorder
+            return
+        with stop_requests(recorder.ask_to_stop):
+            try:
+                with captured(recorder.log), _pulse(recorder):
+                    yield recorder
+            except BaseException as error:
+                _record_failure(recorder, error)
+                raise
+            recorder.close("finished")
+    finally:
+        release(claimed)
+
+
+def _record_failure(recorder: RunRecorder, error: BaseException) -> None:
+    """Write down why the job ended early; never hide that error behind another one."""
+    try:
+        if isinstance(error, StopRequested | KeyboardInterrupt):
+            reason = recorder.stopping or str(error) or REASONS[signal.SIGINT]
+            terminated = reason == REASONS[signal.SIGTERM]
+            status = 128 + (signal.SIGTERM if terminated else signal.SIGINT)
+            recorder.close("cancelled", reason=reason, exit_status=status)
+            return
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")[:_REASON_LENGTH]
+        recorder.event("error", type=type(error).__name__, message=str(error)[:_REASON_LENGTH])
+        if not isinstance(error, UserError):
+            recorder.log.write("".join(traceback.format_exception(error)))
+        code = error.code if isinstance(error, SystemExit) else None
+        recorder.close("failed", reason=reason, exit_status=code if isinstance(code, int) else 1)
+    except files.RecordError as also:
+        error.add_note(f"The run's records could not be completed: {also}")
+
+
+@contextmanager
+def _pulse(recorder: RunRecorder) -> Iterator[None]:
+    """Let a thread of its own pass on what is new while the job works."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(PULSE):
+            recorder.tick()
+
+    # In the job's own context: a notebook sends what the views show to the cell of the job.
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(beat,), name="theseus-run", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
