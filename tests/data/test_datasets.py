@@ -21,14 +21,6 @@ from theseus.data.datasets import (
 from theseus.errors import UserError
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch):
-    import huggingface_hub.constants
-
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-
-
 def write_parquet(path: Path, texts: list[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -20,7 +20,7 @@ _SAMPLED = 1 << 20  # of a larger file, so much at either end goes into its dige
 class TextConfig:
     """Which files, and what counts as one document."""
 
-    files: list[str] = field(  # noqa: RUF009 - `field` copies mutable defaults
+    files: list[str] = field(
         "data/text/files", default=[], help="paths and globs of UTF-8 text files; ** for any depth"
     )
     documents: Literal["file", "paragraph", "line"] = field(
