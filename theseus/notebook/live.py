@@ -10,16 +10,14 @@ import base64
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from theseus.job import Number
 from theseus.notebook import plots
 from theseus.runs import Run, words
 from theseus.runs.card import card
-from theseus.runs.metrics import role
-from theseus.runs.summary import Progress
-from theseus.runs.watching import Opening
+from theseus.runs.summary import Summary
+from theseus.runs.watching import Opening, note_of
 
 INTERVAL = 1.0  # seconds between two updates of the output, at least
 _SHARE = 0.05  # of the time, at most, goes into drawing the curve
@@ -44,63 +42,39 @@ class LiveView:
         self._identity = uuid.uuid4().hex
         self._losses = plots.Losses()
         self._note = ""
-        self._dirty = False
         self._shown_at = 0.0
         self._curve_is_new = False
-        self._picture = ""
+        self._picture, self._png = "", b""
         self._next_picture = 0.0
 
     def started(self, run: Run, opening: Opening) -> None:
         """Show the card at once."""
         self._summary = run.summary()
         self._losses = plots.Losses.of(run.metrics())
-        self._curve_is_new = bool(self._losses)
-        self._began = time.monotonic()
         self._finished_before = opening.finished
         if not opening.finished:
             self._display(update=False)
 
-    def progress(self, progress: Progress) -> None:
-        """Take in how far the job is."""
-        self._summary = replace(self._summary, progress=progress)
-        self._dirty = True
-
     def report(self, step: int, tokens: int, values: Mapping[str, Number]) -> None:
         """Take in one line of metrics."""
-        latest = {**self._summary.latest, **values}
-        best = self._summary.best
-        for name, value in values.items():
-            if role(name) == "validation" and (best is None or value < best["value"]):
-                best = {"value": value, "step": step}
-        self._summary = replace(self._summary, latest=latest, best=best)
         self._curve_is_new |= self._losses.add(step, values)
-        self._dirty = True
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Take in an event; some of them are told as a note."""
-        step = facts.get("step")
-        if kind == "checkpoint" and step is not None:
-            self._summary = replace(self._summary, checkpoint=step)
-        elif kind == "resumed" and step is not None:
-            self._note = f"Goes on from step {step:,}."
-            self._losses.forget_after(step)
+        self._note = note_of(kind, facts) or self._note
+        if kind == "resumed" and facts.get("step") is not None:
+            self._losses.forget_after(facts["step"])
             self._curve_is_new = True
-        elif kind == "stopping":
-            self._note = (
-                "Asked to stop: ends at the next safe point, with its state saved. "
-                "Stop again to end at once."
-            )
-        elif kind == "warning":
-            self._note = str(facts.get("message", ""))
-        else:
-            return
-        self._dirty = True
 
-    def update(self) -> None:
+    def update(self, summary: Summary) -> None:
         """Update the output, when something is new and the last time is long enough ago."""
         now = time.monotonic()
-        if self._dirty and now - self._shown_at >= INTERVAL:
-            if self._curve_is_new and now >= self._next_picture:
+        if now - self._shown_at < INTERVAL:
+            return
+        draw = self._curve_is_new and now >= self._next_picture
+        if draw or summary is not self._summary:
+            self._summary = summary
+            if draw:
                 self._draw()
             self._display(update=True)
 
@@ -117,9 +91,7 @@ class LiveView:
         if self._finished_before:
             when = f" on {words.moment(summary.since)}" if summary.since else ""
             return f"Already finished{when}. `job(fresh=True)` starts a new one."
-        if summary.state == "cancelled":
-            return f"{_sentence(summary.reason)} {summary.next_step(AGAIN)}".strip()
-        if summary.state == "failed":
+        if summary.state != "finished":
             return summary.next_step(AGAIN)
         return ""
 
@@ -138,7 +110,6 @@ class LiveView:
         self._next_picture = time.monotonic() + cost / _SHARE
 
     def _display(self, *, update: bool, last: bool = False) -> None:
-        self._dirty = False
         html = card(self._summary, note=self._note, picture=self._picture)
         lines = [self._summary.text()]
         if self._note:
@@ -151,10 +122,6 @@ class LiveView:
             bundle["image/png"] = base64.b64encode(self._png).decode("ascii")
         self._show(bundle, self._identity, update)
         self._shown_at = time.monotonic()
-
-
-def _sentence(reason: str | None) -> str:
-    return f"{reason[0].upper()}{reason[1:].rstrip('.')}." if reason else ""
 
 
 def _show(bundle: Bundle, identity: str, update: bool) -> None:

@@ -125,9 +125,8 @@ def loss_png(losses: Losses, *, until: int | None = None) -> bytes:
     from matplotlib.text import Text
 
     dpi = 100
-    figure = Figure(
-        (_WIDTH / dpi, _HEIGHT / dpi), dpi=dpi * _SCALE, facecolor=_GROUND, layout="none"
-    )
+    figure = Figure((_WIDTH / dpi, _HEIGHT / dpi), dpi=dpi * _SCALE, facecolor=_GROUND)
+    figure.set_layout_engine("none")
     canvas = FigureCanvasAgg(figure)
     _draw(figure, losses, until)
     for axes in figure.axes:  # makes the labels of the ticks, which would come while drawing

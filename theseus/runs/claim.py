@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from theseus.registry import key_of
 from theseus.runs import files, names, processes, provenance
 from theseus.runs.code import code_digest
 from theseus.runs.run import CHECKPOINTS, CONFIG, LOG, RESULTS, RUN, STATUS, Run
+from theseus.runs.summary import Progress
 
 # A run on another machine that shares the folder writes a heartbeat every few seconds; file
 # servers and their caches may take this long to show it.
@@ -94,7 +95,10 @@ def claim(job: Job, *, fresh: bool) -> Claim:
 def _mark(claimed: Claim) -> None:
     """Write the first status of an attempt: running, in this process."""
     now = time.time()
-    kept = {name: claimed.status.get(name) for name in ("progress", "latest", "best", "checkpoint")}
+    kept = {name: claimed.status.get(name) for name in ("latest", "best", "checkpoint")}
+    progress = Progress.of(claimed.status.get("progress"))
+    if progress is not None:  # how fast it was is no estimate of how fast it will be
+        kept["progress"] = replace(progress, rate=None, remaining=None).plain()
     files.write_json(
         claimed.run.folder / STATUS,
         {

@@ -48,7 +48,8 @@ def open_run(
     RecordError
         When its folder cannot be written.
     """
-    views = chosen_watchers() if watchers is None else list(watchers)
+    troubles: list[str] = []
+    views = chosen_watchers(troubles.append) if watchers is None else list(watchers)
     claimed = claim(job, fresh=fresh)
     recorder = RunRecorder(claimed, views)
     try:
@@ -57,6 +58,8 @@ def open_run(
             recorder.close("finished")
             yield recorder
             return
+        for trouble in troubles:
+            recorder.event("warning", message=trouble)
         with stop_requests(recorder.ask_to_stop):
             try:
                 with captured(recorder.log), _pulse(recorder):

@@ -17,7 +17,7 @@ from theseus.runs.claim import Claim
 from theseus.runs.log import Log
 from theseus.runs.pace import Pace
 from theseus.runs.run import EVENTS, METRICS, STATUS, Run
-from theseus.runs.summary import Progress
+from theseus.runs.summary import Progress, Summary
 from theseus.runs.watching import Audience, Opening, Watcher
 
 BUSY, IDLE = 1.0, 5.0  # seconds between two writes of the status, with and without news
@@ -47,7 +47,7 @@ class RunRecorder:
         # Progress: as the job last said it, what of that has been taken in, and how fast it goes.
         self._said: tuple[Number, Number | None, str, Mapping[str, Any], float] | None = None
         self._taken_in: object = None
-        self._progress = Progress.of(claim.status.get("progress"))
+        self._progress: Progress | None = None
         self._pace = Pace()
         # What `status.json` says beside the state.
         self._latest = dict(metrics.plain_numbers(claim.status.get("latest") or {}))
@@ -58,6 +58,7 @@ class RunRecorder:
         self._written = self._began
         self._moved = False
         self._status_failed = False
+        self._summary: Summary | None = None
         self._resumed_from: int | None = None
         self._first_line = claim.attempt > 1
         self._metrics: files.Lines | None = None
@@ -165,6 +166,7 @@ class RunRecorder:
     def open(self) -> None:
         """Begin to record, unless the run had finished; tell the views."""
         if not self.finished:
+            self._progress = self.run.summary().progress
             self._metrics = files.Lines(self.folder / METRICS)
             self._events = files.Lines(self.folder / EVENTS)
             self._log = Log(self.run.log_path, self._warn)
@@ -175,12 +177,8 @@ class RunRecorder:
 
     def tick(self) -> None:
         """Pass on what is new to the views, and keep the status file alive."""
-        if self._stopping is not None and not self._stop_announced:
-            self._stop_announced = True
-            self.event("stopping", reason=self._stopping)
-        moved = self._pass_on()
-        self._audience.tell(lambda view: view.update())
-        self._moved = self._moved or moved
+        self._announce_stop()
+        self._moved = self._pass_on() or self._moved
         if time.monotonic() - self._written < (BUSY if self._moved else IDLE):
             return
         try:
@@ -198,6 +196,7 @@ class RunRecorder:
             if not self.finished:
                 self._since = time.time()
                 self._pass_on()
+                self._announce_stop()
                 self.event("ended", state=state, reason=reason)
                 self._news.clear()  # the views learn of it by `ended`
                 self._write_status(state, reason=reason, exit_status=exit_status)
@@ -208,15 +207,45 @@ class RunRecorder:
                     file.close()
             self._metrics = self._events = self._log = None
 
+    def _announce_stop(self) -> None:
+        if self._stopping is not None and not self._stop_announced:
+            self._stop_announced = True
+            self.event("stopping", reason=self._stopping)
+
     def _pass_on(self) -> bool:
         """Tell the views all that is new; return whether the job is further than before."""
         moved = self._take_in_progress()
-        while self._news:
-            self._audience.tell(self._news.popleft())
-        progress = self._progress
-        if moved and progress is not None:
-            self._audience.tell(lambda view: view.progress(progress))
+        if self._audience:
+            summary = self._summary
+            if moved or self._news or summary is None:
+                summary = self._summary = self._summarised()
+            while self._news:
+                self._audience.tell(self._news.popleft())
+            self._audience.tell(lambda view: view.update(summary))
         return moved
+
+    def _summarised(self) -> Summary:
+        run = self.run
+        with self._lock:
+            latest = dict(self._latest)
+        return Summary(
+            name=run.name,
+            id=run.id,
+            job=run.job,
+            folder=run.folder,
+            state="running",
+            attempt=self.attempt,
+            host=str(run.record["host"]),
+            since=self._since,
+            elapsed=self._elapsed(),
+            progress=self._progress,
+            latest=latest,
+            best=self._best,
+            checkpoint=self._checkpoint,
+        )
+
+    def _elapsed(self) -> float:
+        return round(self._claim.elapsed + time.monotonic() - self._began, 3)
 
     def _take_in_progress(self) -> bool:
         said = self._said
@@ -253,7 +282,7 @@ class RunRecorder:
             "gpus": [],
             "heartbeat": self._heartbeat,
             "time": time.time(),
-            "elapsed": round(self._claim.elapsed + self._written - self._began, 3),
+            "elapsed": self._elapsed(),
             "stopping": self._stopping,
             "progress": None if self._progress is None else self._progress.plain(),
             "latest": latest,

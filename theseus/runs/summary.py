@@ -116,9 +116,10 @@ class Summary:
     @property
     def remaining(self) -> str:
         """`41 min left`, or an empty text."""
-        if self.state != "running" or self.progress is None or self.progress.remaining is None:
+        progress = self.progress
+        if self.state != "running" or progress is None or not progress.remaining:
             return ""
-        return words.remaining(self.progress.remaining)
+        return words.remaining(progress.remaining)
 
     @property
     def headline(self) -> str:
@@ -127,6 +128,8 @@ class Summary:
             return f"finished in {words.duration(self.elapsed)}"
         if self.state == "running" and self.attempt > 1:
             return f"running (attempt {self.attempt})"
+        if self.state == "cancelled" and self.reason:
+            return f"cancelled ({words.clipped(words.one_line(self.reason), 200)})"
         return self.state
 
     def facts(self) -> list[Fact]:
@@ -178,7 +181,7 @@ class Summary:
             parts.append(f"{value} ({fact.detail})" if fact.detail else value)
         parts.append(self.remaining)
         lines = ["  ".join(part for part in parts if part)]
-        if self.reason and self.state in {"failed", "cancelled", "lost"}:
+        if self.reason and self.state in {"failed", "lost"}:
             lines.append(words.clipped(words.one_line(self.reason), 500))
         lines.append(f"folder  {words.shown_path(self.folder)}")
         return "\n".join(lines)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from theseus.errors import UserError, did_you_mean
 from theseus.job import Number
 from theseus.runs.run import Run
-from theseus.runs.summary import Progress
+from theseus.runs.summary import Summary
 
 NOTEBOOK = "theseus.notebook.live:LiveView"
 TERMINAL = "theseus.cli.progress:TerminalView"
@@ -47,27 +47,29 @@ class Watcher(Protocol):
     def started(self, run: Run, opening: Opening) -> None:
         """Begin to show `run`; called in the thread that runs the job."""
 
-    def progress(self, progress: Progress) -> None:
-        """Take in how far the job is; only the newest state is passed on."""
-
     def report(self, step: int, tokens: int, values: Mapping[str, Number]) -> None:
         """Take in one line of metrics; every line is passed on, in order."""
 
     def event(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Take in an event; every event is passed on, in order with the reports."""
 
-    def update(self) -> None:
-        """Draw if there is anything new: what there was to take in has been passed on."""
+    def update(self, summary: Summary) -> None:
+        """Draw if it is time to; it is the same object as before when nothing has changed."""
 
     def ended(self, run: Run) -> None:
         """Show how it ended; called in the thread that ran the job, after everything else."""
 
 
-def chosen_watchers() -> list[Watcher]:
+def chosen_watchers(failed: Callable[[str], None]) -> list[Watcher]:
     """Return the view for where this process runs: a notebook, a terminal, or none.
 
     The environment variable `THESEUS_PROGRESS` overrides the choice: `plain` prints lines now and
     then, `none` prints nothing.
+
+    Parameters
+    ----------
+    failed
+        Told why there is no view, when the one that was chosen cannot be made.
     """
     choice = os.environ.get(CHOICE) or "auto"
     if choice not in CHOICES:
@@ -76,9 +78,12 @@ def chosen_watchers() -> list[Watcher]:
         raise UserError(msg)
     if choice == "none":
         return []
-    if choice == "auto" and _in_notebook():
-        return [_load(NOTEBOOK)()]
-    return [_load(TERMINAL)()]
+    target = NOTEBOOK if choice == "auto" and _in_notebook() else TERMINAL
+    try:
+        return [_load(target)()]
+    except Exception as error:  # noqa: BLE001 - a view must never end a training
+        failed(f"the run is not shown: {type(error).__name__}: {error}")
+        return []
 
 
 def _in_notebook() -> bool:
@@ -92,6 +97,20 @@ def _load(target: str) -> Callable[[], Watcher]:
     module, name = target.split(":")
     loaded: Callable[[], Watcher] = getattr(importlib.import_module(module), name)
     return loaded
+
+
+def note_of(kind: str, facts: Mapping[str, Any]) -> str | None:
+    """Return what a view tells its reader about an event, or None for one that needs no words."""
+    if kind == "stopping":
+        return (
+            f"{str(facts.get('reason', 'asked to stop')).capitalize()}: ends at the next safe "
+            "point, with its state saved. Once more ends it at once."
+        )
+    if kind == "resumed" and facts.get("step") is not None:
+        return f"Goes on from step {facts['step']:,}."
+    if kind == "warning":
+        return str(facts.get("message", ""))
+    return None
 
 
 class Audience:
