@@ -32,8 +32,9 @@ class ShardingPolicy:
     zero: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.tp, bool) or not isinstance(self.tp, int) or self.tp < 1:
-            msg = f"tp: a whole number of devices, 1 or more, not {self.tp!r}"
+        tp: Any = self.tp
+        if isinstance(tp, bool) or not isinstance(tp, int) or tp < 1:
+            msg = f"tp: a whole number of devices, 1 or more, not {tp!r}"
             raise ShardingError(msg)
         for name in ("fsdp", "zero"):
             value = getattr(self, name)

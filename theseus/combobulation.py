@@ -1,0 +1,231 @@
+"""A recipe plus resources: what to run, and what it needs to run on.
+
+    c = q.spec().chip("h100").gpu(4).shard(tp=2, fsdp=True)
+    OmegaConf.save(c.serialize(), "out.yaml")
+
+A `Combobulation` never changes: every call returns a new one. As a file it is plain YAML, and
+reading it runs no code; the class of the job is looked up when the job is made.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from theseus import _plain
+from theseus._plain import SpecError, escape, unescape
+from theseus._summary import Card, size_text, value_text
+from theseus.code import JobReference
+from theseus.hardware.resources import Resources, parse_size
+from theseus.job import RunIdentity
+
+if TYPE_CHECKING:
+    from theseus.job import Job
+    from theseus.quick import QuickJob
+
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combobulation:
+    """What to run and what on; made by `q.spec()` or `Combobulation.deserialize`.
+
+    Attributes
+    ----------
+    job
+        Which class.
+    identity
+        The name, project and group of the run, as written.
+    values
+        The configuration as plain nested values; read it through `config`.
+    resources
+        What it needs.
+    changes
+        Dotted key → value where the configuration differs from its defaults, as far as known.
+    """
+
+    job: JobReference
+    identity: RunIdentity
+    values: Mapping[str, Any]
+    resources: Resources = field(default_factory=Resources)
+    changes: Mapping[str, Any] | None = None
+
+    @property
+    def config(self) -> DictConfig:
+        """A copy of the configuration, untyped."""
+        return OmegaConf.create(copy.deepcopy(dict(self.values)))
+
+    # Resources
+
+    def chip(self, *names: str) -> Combobulation:
+        """Accept these chips, beside those named before: `.chip("h100").chip("h200")`."""
+        known = self.resources.chips
+        return self._with(chips=tuple(dict.fromkeys((*known, *names))))
+
+    def gpu(self, count: int) -> Combobulation:
+        """Ask for so many chips in all."""
+        return self._with(gpus=count)
+
+    def cpu(self, count: int) -> Combobulation:
+        """Ask for so many processor cores per node."""
+        return self._with(cpus=count)
+
+    def memory(self, size: str | int) -> Combobulation:
+        """Ask for so much main memory per node: `"64G"`, or bytes."""
+        return self._with(memory=parse_size(size))
+
+    def cluster(self, *names: str) -> Combobulation:
+        """Use these clusters only, beside those named before."""
+        known = self.resources.clusters
+        return self._with(clusters=tuple(dict.fromkeys((*known, *names))))
+
+    def avoid(self, *names: str) -> Combobulation:
+        """Use none of these clusters."""
+        return self._with(avoid=tuple(dict.fromkeys((*self.resources.avoid, *names))))
+
+    def nodes(self, count: int) -> Combobulation:
+        """Spread the chips evenly over so many machines."""
+        return self._with(nodes=count)
+
+    def shard(
+        self, tp: int | None = None, *, fsdp: bool | None = None, zero: bool | None = None
+    ) -> Combobulation:
+        """Choose how the model is spread over the chips; what is left out stays as it is."""
+        given = {"tp": tp, "fsdp": fsdp, "zero": zero}
+        asked = {name: value for name, value in given.items() if value is not None}
+        return self._with(sharding=replace(self.resources.sharding, **asked))  # type: ignore[arg-type]
+
+    def _with(self, **asked: Any) -> Combobulation:
+        return replace(self, resources=replace(self.resources, **asked))
+
+    # To a file and back
+
+    def serialize(self) -> DictConfig:
+        """Return everything as plain values, for `OmegaConf.save(c.serialize(), "out.yaml")`."""
+        return OmegaConf.create(
+            {
+                "v": VERSION,
+                "job": _plain.each_text(self.job.to_plain(), escape),
+                "name": escape(self.identity.name),
+                "project": escape(self.identity.project),
+                "group": escape(self.identity.group),
+                "resources": _plain.each_text(self.resources.to_dict(), escape),
+                "config": copy.deepcopy(dict(self.values)),
+            }
+        )
+
+    @classmethod
+    def deserialize(cls, saved: DictConfig | Mapping[str, Any]) -> Combobulation:
+        """Return what `serialize` was given. Nothing in it is imported, resolved or run.
+
+        Raises
+        ------
+        UserError
+            When it is something else; the message names the key and the nearest valid one.
+        """
+        if isinstance(saved, DictConfig):
+            saved = OmegaConf.to_container(saved, resolve=False)  # type: ignore[assignment]
+        given = _plain.mapping("the file", saved)
+        version = given.get("v")
+        if version != VERSION:
+            told = "has no format number `v`" if version is None else f"is of format {version!r}"
+            msg = f"this {told}; a saved recipe of this version of theseus has `v: {VERSION}`"
+            raise SpecError(msg)
+        _plain.only(
+            "a recipe", given, ["v", "job", "name", "project", "group", "resources", "config"]
+        )
+        for name in ("job", "name", "config"):
+            if given.get(name) is None:
+                msg = f"the recipe has no '{name}'"
+                raise SpecError(msg)
+        identity = identify(
+            *(
+                unescape(_plain.text(part, given.get(part, default)))
+                for part, default in (("name", ""), ("project", "general"), ("group", "default"))
+            )
+        )
+        resources = _plain.mapping("resources", given.get("resources") or {})
+        return cls(
+            JobReference.from_plain(_plain.each_text(given["job"], unescape)),
+            identity,
+            copy.deepcopy(dict(_plain.mapping("config", given["config"]))),
+            Resources.from_dict(_plain.each_text(resources, unescape)),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a YAML file."""
+        OmegaConf.save(self.serialize(), Path(path).expanduser())
+
+    def quick(self, root: str | Path) -> QuickJob:
+        """Return the recipe as a `QuickJob` in `root`: now the job's class is loaded."""
+        from theseus.quick import open_spec
+
+        return open_spec(self, root)
+
+    def create(self, root: str | Path) -> Job:
+        """Return the job, to be run here and now with `job()`."""
+        return self.quick(root).create()
+
+    # Comparing and showing
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Combobulation):
+            return NotImplemented
+        return bool(self._essence() == other._essence())
+
+    def __hash__(self) -> int:
+        return hash(self._essence())
+
+    def _essence(self) -> Any:
+        return self.job, self.identity, self.resources, _plain.frozen(self.values)
+
+    def __str__(self) -> str:
+        return self._card().text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self._card().html()
+
+    def _card(self) -> Card:
+        asked = self.resources
+        card = Card([self.identity.name, self.job.name])
+        card.add("project", f"{self.identity.project}, group {self.identity.group}")
+        chips = " or ".join(asked.chips)
+        count = "any number" if asked.gpus is None else str(asked.gpus)
+        card.add("chips", f"{chips or 'any'} × {count}" if asked.gpus != 0 else "none")
+        card.add("nodes", str(asked.nodes) if asked.nodes > 1 else "")
+        card.add("cpus", "" if asked.cpus is None else str(asked.cpus))
+        card.add("memory", "" if asked.memory is None else size_text(asked.memory))
+        card.add("clusters", ", ".join(asked.clusters) or "any")
+        card.add("avoid", ", ".join(asked.avoid))
+        card.add("sharding", str(asked.sharding))
+        if self.changes is None:
+            card.add("config", ", ".join(str(group) for group in self.values) or "no keys")
+        elif not self.changes:
+            card.add("config", "as by default")
+        for number, (key, value) in enumerate((self.changes or {}).items()):
+            card.add("" if number else "config", f"{key} = {value_text(value)}")
+        return card
+
+
+def identify(name: str, project: str = "general", group: str = "default") -> RunIdentity:
+    """Return how a run is called, refusing what cannot be written down."""
+    return RunIdentity(_label("name", name), _label("project", project), _label("group", group))
+
+
+def _label(what: str, text: Any) -> str:
+    if not isinstance(text, str) or not text.strip():
+        msg = f"the {what} of a run is a text, such as 'train-gpt', not {text!r}"
+        raise SpecError(msg)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        msg = f"the {what} {text!r} has a character that cannot be written to a file"
+        raise SpecError(msg) from error
+    return text
