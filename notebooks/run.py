@@ -134,11 +134,12 @@ class WatchedClient(NotebookClient):
         """Give a Ctrl-C to the running cell, which then ends in order; a second one ends all."""
         loop = asyncio.get_running_loop()
         everything = asyncio.current_task()
+        manager: Any = self.km
 
         def interrupt() -> None:
             self.interrupts += 1
-            if self.interrupts == 1 and self.km is not None:
-                self._interrupting = asyncio.ensure_future(self.km.interrupt_kernel())
+            if self.interrupts == 1:
+                self._interrupting = asyncio.ensure_future(manager.interrupt_kernel())
             elif everything is not None:
                 everything.cancel()
 
