@@ -10,17 +10,21 @@ reading it runs no code; the class of the job is looked up when the job is made.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from theseus import _plain
 from theseus._plain import SpecError, escape, unescape
 from theseus._summary import Card, size_text, value_text
 from theseus.code import JobReference
+from theseus.errors import UserError, did_you_mean
 from theseus.hardware.resources import Resources, parse_size
 from theseus.job import RunIdentity
 
@@ -100,6 +104,14 @@ class Combobulation:
         asked = {name: value for name, value in given.items() if value is not None}
         return self._with(sharding=replace(self.resources.sharding, **asked))  # type: ignore[arg-type]
 
+    def named(
+        self, name: str, project: str | None = None, group: str | None = None
+    ) -> Combobulation:
+        """Call the run something else; a project or group that is left out stays."""
+        known = self.identity
+        identity = identify(name, project or known.project, group or known.group)
+        return replace(self, identity=identity)
+
     def _with(self, **asked: Any) -> Combobulation:
         return replace(self, resources=replace(self.resources, **asked))
 
@@ -128,9 +140,9 @@ class Combobulation:
         UserError
             When it is something else; the message names the key and the nearest valid one.
         """
-        if isinstance(saved, DictConfig):
+        if OmegaConf.is_config(saved):
             saved = OmegaConf.to_container(saved, resolve=False)  # type: ignore[assignment]
-        given = _plain.mapping("the file", saved)
+        given = _plain.mapping("a recipe", saved)
         version = given.get("v")
         if version != VERSION:
             told = "has no format number `v`" if version is None else f"is of format {version!r}"
@@ -158,8 +170,40 @@ class Combobulation:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write it to a YAML file."""
-        OmegaConf.save(self.serialize(), Path(path).expanduser())
+        """Write it to a YAML file, which is replaced whole or not at all."""
+        path = Path(path).expanduser()
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(OmegaConf.to_yaml(self.serialize()), encoding="utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            msg = f"cannot write {path}: {error.strerror or error}"
+            raise SpecError(msg) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Combobulation:
+        """Return what was saved to a file. Nothing in it is imported, resolved or run."""
+        path = Path(path).expanduser()
+        try:
+            return cls.deserialize(OmegaConf.load(path))  # type: ignore[arg-type]
+        except FileNotFoundError as error:
+            beside = [other.name for other in path.parent.glob("*.y*ml")]
+            msg = f"there is no file {path}{did_you_mean(path.name, beside)}"
+            raise SpecError(msg) from error
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"{path} cannot be read: {error}"
+            raise SpecError(msg) from error
+        except MarkedYAMLError as error:
+            line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+            msg = f"{path}{line}: not YAML: {error.problem or error.context}"
+            raise SpecError(msg) from error
+        except OmegaConfBaseException as error:
+            msg = f"{path}: {str(error).splitlines()[0]}"
+            raise SpecError(msg) from error
+        except UserError as error:
+            msg = f"{path}: {error}"
+            raise SpecError(msg) from error
 
     def quick(self, root: str | Path) -> QuickJob:
         """Return the recipe as a `QuickJob` in `root`: now the job's class is loaded."""

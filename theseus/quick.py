@@ -29,7 +29,7 @@ from theseus.errors import UserError
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from theseus.job import Job, RunIdentity
+    from theseus.job import Job, OpenRun, RunIdentity
 
 
 class QuickError(UserError):
@@ -131,10 +131,18 @@ class QuickJob:
         """The name of the run, as written."""
         return self.identity.name
 
-    def create(self) -> Job:
-        """Return the job as the configuration is now; `job()` runs it here."""
-        from theseus.runs import open_run
+    def create(self, *, open_run: OpenRun | None = None) -> Job:
+        """Return the job as the configuration is now; `job()` runs it here.
 
+        Parameters
+        ----------
+        open_run
+            What keeps the record of the run; a folder under the root when left out.
+        """
+        if open_run is None:
+            from theseus import runs
+
+            open_run = runs.open_run
         return self.job_class(
             copy.deepcopy(self.config),
             root=self._root,
