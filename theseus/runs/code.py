@@ -53,11 +53,39 @@ def _class_parts(cls: type) -> Iterator[tuple[str, str]]:
     for name, value in vars(cls).items():
         if name == "__annotations__":
             yield f"{cls.__qualname__}.{name}", repr({k: str(v) for k, v in value.items()})
-        elif isinstance(value, bool | int | float | str | None) and not name.startswith("__"):
-            yield f"{cls.__qualname__}.{name}", repr(value)
+        elif not name.startswith("__"):
+            yield f"{cls.__qualname__}.{name}", _described(value)
         for function in _functions(value):
             if function.__module__ == cls.__module__:
                 yield f"{cls.__qualname__}.{name}", _source(function)
+
+
+def _described(value: Any, depth: int = _DEEP) -> str:
+    """Return a text of a class attribute's value that is the same in every process.
+
+    `DATASET = [Sampling(A, 0.5, "pmd")]` is as much a part of a run as its configuration.
+    """
+    if isinstance(value, bool | int | float | complex | str | bytes | None):
+        return repr(value)
+    if isinstance(value, type | FunctionType):
+        return value.__qualname__
+    kind = type(value).__qualname__
+    if depth == 0:
+        return kind
+    if isinstance(value, Mapping):
+        pairs = sorted((str(key), _described(item, depth - 1)) for key, item in value.items())
+        return f"{kind}{pairs}"
+    if isinstance(value, list | tuple):
+        return f"{kind}{[_described(item, depth - 1) for item in value]}"
+    if isinstance(value, set | frozenset):
+        return f"{kind}{sorted(_described(item, depth - 1) for item in value)}"
+    if dataclasses.is_dataclass(value):
+        return f"{kind}{_described(_fields(value), depth - 1)}"
+    return kind
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name, None) for f in dataclasses.fields(value)}
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
@@ -90,7 +118,7 @@ def _reached(value: Any, depth: int = _DEEP) -> Iterator[Any]:
     elif isinstance(value, Mapping):
         inner = value.values()
     elif dataclasses.is_dataclass(value):
-        inner = vars(value).values() if hasattr(value, "__dict__") else ()
+        inner = _fields(value).values()
     for item in inner:
         yield from _reached(item, depth - 1)
 

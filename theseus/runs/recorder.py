@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -292,7 +293,7 @@ class RunRecorder:
         files.write_json(self.folder / STATUS, status, durable=durable)
 
     def _keep_best(self, step: int, value: Number) -> None:
-        if self._best is None or value < self._best["value"]:
+        if math.isfinite(value) and (self._best is None or value < self._best["value"]):
             self._best = {"value": value, "step": step}
 
     def _warn(self, message: str) -> None:

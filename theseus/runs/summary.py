@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from theseus.runs import words
-from theseus.runs.metrics import role
+from theseus.runs.metrics import plain_numbers, role
 
 Number = int | float
 
@@ -67,6 +67,7 @@ class Progress:
         if not record:
             return None
         known = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        known["facts"] = plain_numbers(known.get("facts") or {})
         return cls(**known)
 
 
