@@ -131,9 +131,11 @@ def loss_png(losses: Losses, *, until: int | None = None) -> bytes:
     _draw(figure, losses, until)
     for axes in figure.axes:  # makes the labels of the ticks, which would come while drawing
         axes.get_xticklabels(), axes.get_yticklabels()
-    for text in figure.findobj(Text):
-        assert isinstance(text, Text)
-        text.set_usetex(False)
+    for artist in figure.findobj():
+        artist.set_sketch_params()
+        if isinstance(artist, Text):
+            artist.set_usetex(False)
+            artist.set_fontweight("normal")
     canvas.draw()  # type: ignore[no-untyped-call]
     return _packed(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
 
@@ -154,6 +156,8 @@ def _draw(figure: Figure, losses: Losses, until: int | None) -> None:
                 color=colour,
                 linewidth=1.1,
                 linestyle="-",
+                solid_capstyle="projecting",
+                solid_joinstyle="round",
                 marker="o" if few else "",
                 markersize=3,
                 markeredgewidth=0,
@@ -182,7 +186,10 @@ def _frame(axes: Axes, losses: Losses, until: int | None) -> None:
     for side, spine in axes.spines.items():
         spine.set_visible(side in {"left", "bottom"})
         spine.set(color=_GRID, linewidth=0.8)
-    axes.grid(visible=True, which="major", axis="y", color=_GRID, linewidth=0.6, linestyle="-")
+    axes.grid(visible=False, which="both", axis="both")
+    axes.grid(
+        visible=True, which="major", axis="y", color=_GRID, linewidth=0.6, linestyle="-", alpha=1
+    )
     axes.set_axisbelow(True)
     axes.tick_params(
         axis="both",
@@ -238,10 +245,15 @@ def _limits(axes: Axes, losses: Losses, until: int | None) -> None:
 def _packed(pixels: Any) -> bytes:
     """Return a PNG with a palette: a third of the size of one with full colours."""
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageColor
 
     image = Image.fromarray(np.asarray(pixels)).convert("RGB")
     image = image.quantize(colors=64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    # A palette averages: the ground, which is what is left in every corner, must stay itself.
+    ground: Any = image.getpixel((0, 0))
+    palette = image.getpalette() or []
+    palette[3 * ground : 3 * ground + 3] = ImageColor.getrgb(_GROUND)
+    image.putpalette(palette)
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()
