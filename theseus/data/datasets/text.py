@@ -13,7 +13,7 @@ from theseus.config import configure, field
 from theseus.data.datasets.base import StreamingPretrainingDataset
 from theseus.errors import UserError, did_you_mean
 
-_SAMPLED = 1 << 20  # of a larger file, so much at either end goes into its digest
+_SAMPLED = 1 << 16  # of a larger file, so much at either end goes into its digest
 
 
 @dataclass
@@ -44,8 +44,13 @@ class Text(StreamingPretrainingDataset):
         _found(configure(cls.CONFIG).files)
 
     def source(self) -> Mapping[str, Any]:
-        """Return the files with their sizes and digests."""
-        return {"files": [_facts(path) for path in self._paths]}
+        """Return the number of files, their size, and a digest of their paths and contents."""
+        digest, size = hashlib.sha256(), 0
+        for path in self._paths:
+            size += path.stat().st_size
+            digest.update(f"{path} {path.stat().st_size}\n".encode())
+            digest.update(_sample(path))
+        return {"files": len(self._paths), "bytes": size, "sha256": digest.hexdigest()}
 
     def __iter__(self) -> Iterator[str]:
         for path in self._paths:
@@ -107,11 +112,10 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
         yield "".join(paragraph).rstrip("\n")
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _sample(path: Path) -> bytes:
     size = path.stat().st_size
     with path.open("rb") as file:
         content = file.read(_SAMPLED)
         if size > 2 * _SAMPLED:
             file.seek(size - _SAMPLED)
-        content += file.read(_SAMPLED)
-    return {"path": str(path), "bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
+        return content + file.read(_SAMPLED)
