@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer.main import get_command
@@ -40,13 +41,20 @@ def call(arguments: Sequence[str], prog: str = "theseus") -> None:
     """
     from theseus.cli.app import app
 
-    run(app, arguments or ["--help"], prog)
+    if read(app, arguments or ["--help"], prog):
+        raise WorkError("interrupted")  # typer turns Ctrl-C into a status
 
 
-def run(app: typer.Typer, arguments: Sequence[str], prog: str) -> None:
-    """Let `app` read the words; what it has against them becomes a `CallError`."""
+def read(app: typer.Typer, arguments: Sequence[str], prog: str) -> Any:
+    """Let `app` read the words and return what its command returns, or 0 when it showed a help.
+
+    Raises
+    ------
+    CallError
+        With what `app` has against the words, and how they should be.
+    """
     try:
-        status = get_command(app).main(args=list(arguments), prog_name=prog, standalone_mode=False)
+        return get_command(app).main(args=list(arguments), prog_name=prog, standalone_mode=False)
     except typer.Abort as error:
         raise WorkError("interrupted") from error
     except _ClickError as error:
@@ -54,8 +62,6 @@ def run(app: typer.Typer, arguments: Sequence[str], prog: str) -> None:
         usage = f"\n{context.get_usage()}" if context is not None else ""
         msg = f"{error.format_message()}{usage}"  # type: ignore[attr-defined]
         raise CallError(msg) from None
-    if status:
-        raise WorkError("interrupted")  # typer turns Ctrl-C into a status
 
 
 def execute(arguments: Sequence[str], prog: str = "theseus") -> int:
