@@ -46,8 +46,10 @@ os.environ |= {
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "JAX_PLATFORMS": "cpu",
+    # Compiling takes most of a test's time and the compiled code hardly any: optimise little.
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 }
-for name in ("JPY_SESSION_NAME", "TIKTOKEN_CACHE_DIR", "XLA_FLAGS", "SSH_AUTH_SOCK"):
+for name in ("JPY_SESSION_NAME", "TIKTOKEN_CACHE_DIR", "SSH_AUTH_SOCK"):
     os.environ.pop(name, None)
 
 # A test that compiles JAX code is slow the first time: a deadline would measure that.

@@ -48,6 +48,10 @@ C = TypeVar("C", bound=BaseTrainerConfig)
 M = TypeVar("M", bound=nn.Module)
 
 IN_FLIGHT = 2  # steps that may be under way at once: enough to keep a device busy
+RUNS_ONCE = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 STATE_SHARE = 0.95  # of the memory that may be state, so that something is left to compute in
 
 
@@ -251,7 +255,8 @@ class BaseTrainer(Job, Generic[C, M]):
             return restored
         replicated = NamedSharding(self._mesh, PartitionSpec())
         make = partial(initial_state, self._training, self.args.block_size)
-        return jax.jit(make, out_shardings=replicated)()
+        # Compiled to run once: optimising would take ten times as long as running it.
+        return jax.jit(make, out_shardings=replicated, compiler_options=RUNS_ONCE)()
 
     def _facts(self, step: int) -> dict[str, Any]:
         params = jax.tree.leaves(self._abstract_state.params)
