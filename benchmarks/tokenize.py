@@ -16,7 +16,8 @@ from __future__ import annotations
 import sys
 
 # A script's own folder comes first in the path, and this file is called like a standard module.
-sys.path[0] = __file__.rsplit("/", 2)[0]
+sys.path.pop(0)
+sys.path.insert(0, __file__.rsplit("/", 2)[0])
 
 import argparse
 import json
