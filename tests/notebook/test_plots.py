@@ -143,9 +143,12 @@ def test_a_run_shows_its_curve(root):
     run = small_job(root)()
     curve = run.plot()
     assert isinstance(curve, Curve)
-    assert curve._repr_png_().startswith(b"\x89PNG")
+    bundle, metadata = curve._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", "image/png"}
+    assert metadata == {"image/png": {"width": 640, "height": 220}}
+    assert sum(map(len, bundle.values())) < 100_000
     assert repr(curve) == "loss 10.00 █▃▁▁ 2.500, steps 1 to 4"
     nothing = small_job(root, "nothing", body=lambda recorder: None)().plot()
-    assert nothing._repr_png_() is None
+    assert set(nothing._repr_mimebundle_()[0]) == {"text/plain"}
     assert "no losses" in repr(nothing)
     assert "theseus.notebook.plots" in sys.modules

@@ -20,10 +20,11 @@ from theseus.runs.summary import Summary
 from theseus.runs.watching import Opening, note_of
 
 INTERVAL = 1.0  # seconds between two updates of the output, at least
-_SHARE = 0.05  # of the time, at most, goes into drawing the curve
+_SHARE = 0.1  # of the time, at most, goes into drawing the curve
+_FIRST = 0.1  # the first drawing, in seconds: what it really takes is mostly loading matplotlib
 
 Bundle = dict[str, Any]
-Show = Callable[[Bundle, str, bool], None]
+Show = Callable[[Bundle, Bundle, str, bool], None]
 
 AGAIN = "Run this cell again"
 
@@ -106,7 +107,7 @@ class LiveView:
         until = int(progress.total) if progress is not None and steps and progress.total else None
         self._png = plots.loss_png(self._losses, until=until)
         self._picture = plots.image_html(self._png, plots.sparkline(self._losses))
-        cost = min(time.thread_time() - began, 0.25)  # the first time also loads matplotlib
+        cost = time.thread_time() - began if self._next_picture else _FIRST
         self._next_picture = time.monotonic() + cost / _SHARE
 
     def _display(self, *, update: bool, last: bool = False) -> None:
@@ -120,11 +121,13 @@ class LiveView:
         if last and self._png:
             # For readers of the saved notebook that take pictures but no HTML.
             bundle["image/png"] = base64.b64encode(self._png).decode("ascii")
-        self._show(bundle, self._identity, update)
+        self._show(bundle, {"image/png": plots.SIZE} if last else {}, self._identity, update)
         self._shown_at = time.monotonic()
 
 
-def _show(bundle: Bundle, identity: str, update: bool) -> None:
+def _show(bundle: Bundle, metadata: Bundle, identity: str, update: bool) -> None:
     from IPython.display import display
 
-    display(bundle, raw=True, display_id=identity, update=update)  # type: ignore[no-untyped-call]
+    display(  # type: ignore[no-untyped-call]
+        bundle, metadata=metadata, raw=True, display_id=identity, update=update
+    )

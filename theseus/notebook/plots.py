@@ -30,6 +30,7 @@ _TRAIN, _VALIDATION = "#1f6fb5", "#c8501e"
 _FONT = "DejaVu Sans"  # comes with matplotlib
 
 _WIDTH, _HEIGHT, _SCALE = 640, 220, 2  # pixels of the page, and image pixels for each
+SIZE = {"width": _WIDTH, "height": _HEIGHT}  # what a notebook shows the picture at
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -100,8 +101,16 @@ class Curve:
         """Return the curve of a run as its records are now."""
         return cls(Losses.of(run.metrics()))
 
-    def _repr_png_(self) -> bytes | None:
-        return loss_png(self.losses) if self.losses else None
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        if not self.losses:
+            return {"text/plain": repr(self)}, {}
+        png = loss_png(self.losses)
+        bundle = {
+            "text/plain": repr(self),
+            "text/html": dark_style() + image_html(png, repr(self)),
+            "image/png": base64.b64encode(png).decode("ascii"),
+        }
+        return bundle, {"image/png": SIZE}
 
     def __repr__(self) -> str:
         if not self.losses:

@@ -6,6 +6,7 @@ untrusted notebook) and needs nothing from the network. All text is escaped.
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from theseus.runs import words
@@ -17,6 +18,8 @@ _LINE = "var(--jp-border-color2, #bdbdbd)"
 _TRACK = "var(--jp-border-color2, #d5d5d5)"
 _ACCENT = "var(--jp-brand-color1, #1976d2)"
 _MONO = "font-family:var(--jp-code-font-family, monospace)"
+
+_CODE = re.compile(r"`([^`]+)`")
 
 _COLOURS = {
     "running": _ACCENT,
@@ -35,14 +38,14 @@ def card(summary: Summary, *, note: str = "", picture: str = "") -> str:
     summary
         The facts.
     note
-        What the user should know or do next, as plain text.
+        What the user should know or do next, as plain text with `code` in it.
     picture
         HTML that goes below the facts, such as the loss curve.
     """
     parts = [_head(summary), _error(summary), _bar(summary), _facts(summary), picture]
     parts += [_note(note), _foot(summary)]
     return (
-        '<div class="theseus-run" style="max-width:720px;padding:6px 0;line-height:1.5;'
+        '<div class="theseus-run" style="max-width:640px;padding:6px 0;line-height:1.5;'
         f"color:{_TEXT};font-family:var(--jp-ui-font-family, sans-serif);"
         'font-size:var(--jp-ui-font-size1, 13px)">' + "".join(parts) + "</div>"
     )
@@ -87,7 +90,7 @@ def _bar(summary: Summary) -> str:
         )
     return (
         f'<div style="margin:4px 0">{bar}'
-        '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 16px;'
+        '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 16px;margin-top:2px;'
         f'color:{_QUIET};font-variant-numeric:tabular-nums">'
         f"<span>{_escaped(summary.position)}</span> <span>{_escaped(summary.remaining)}</span>"
         "</div></div>"
@@ -115,9 +118,10 @@ def _facts(summary: Summary) -> str:
 def _note(note: str) -> str:
     if not note:
         return ""
+    text = _CODE.sub(r"<code>\1</code>", escape(note))
     return (
         f'<div style="margin:4px 0;padding:4px 8px;border-left:3px solid {_LINE};'
-        f'overflow-wrap:anywhere">{escape(note)}</div>'
+        f'overflow-wrap:anywhere">{text}</div>'
     )
 
 

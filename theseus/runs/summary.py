@@ -151,7 +151,9 @@ class Summary:
             facts.append(Fact("loss", words.number(by_role["loss"])))
         if "validation" in by_role:
             best = self.best or {}
-            detail = f"best {words.number(best['value'])} at {best['step']:,}" if best else ""
+            # The newest is often the best: then there is nothing to add.
+            better = bool(best) and best["value"] != by_role["validation"]
+            detail = f"best {words.number(best['value'])} at {best['step']:,}" if better else ""
             facts.append(Fact("val loss", words.number(by_role["validation"]), detail))
         if "learning rate" in by_role:
             facts.append(Fact("lr", words.number(by_role["learning rate"])))
