@@ -352,7 +352,7 @@ def test_a_copy_a_merge_and_a_pickle_stay_typed() -> None:
     for twin in (
         copy.deepcopy(config),
         OmegaConf.merge(config, {"a": {"integer": 1}}),
-        pickle.loads(pickle.dumps(config)),  # noqa: S301 - our own bytes
+        pickle.loads(pickle.dumps(config)),
     ):
         with pytest.raises(InvalidValueError):
             twin.a.integer = "x"

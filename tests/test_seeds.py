@@ -91,7 +91,9 @@ def hub(tmp_path: Path) -> Path:
     """A folder in which `HuggingFaceFW/fineweb` is a small dataset with the tutorial's snapshot."""
     repository = tmp_path / "HuggingFaceFW" / "fineweb"
     repository.mkdir(parents=True)
-    texts = [f"page {n}: " + "the quick brown fox jumps over the lazy dog. " * 20 for n in range(90)]
+    texts = [
+        f"page {n}: " + "the quick brown fox jumps over the lazy dog. " * 20 for n in range(90)
+    ]
     pq.write_table(pa.table({"text": texts}), repository / "pages.parquet")
     (repository / "README.md").write_text(
         "---\nconfigs:\n- config_name: CC-MAIN-2022-21\n  data_files: pages.parquet\n---\n"
@@ -103,7 +105,9 @@ def hub(tmp_path: Path) -> Path:
 def test_making_it_your_own_runs_from_a_script(hub: Path) -> None:
     lines = (SEEDS / "making-it-your-own.txt").read_text().splitlines()
     dataset, tokenizer, tokenizing, model, training = blocks(lines, OWN)
-    left_out = "import jax\nfrom theseus.registry import job\nfrom theseus.data.datasets import Sampling\n"
+    left_out = (
+        "import jax\nfrom theseus.registry import job\nfrom theseus.data.datasets import Sampling\n"
+    )
     # FineWeb itself is the other half of the mixture: the chapter before has tokenized it.
     fineweb = textwrap.dedent(
         f"""
@@ -112,7 +116,8 @@ def test_making_it_your_own_runs_from_a_script(hub: Path) -> None:
             q.create()()
         """
     )
-    run("\n".join([left_out, dataset, tokenizer, tokenizing, fineweb, model, training]), hub)
+    chapter = (left_out, dataset, tokenizer, tokenizing, fineweb, model, training)
+    run("\n".join(chapter), hub)
     (trained,) = (hub / "root" / "runs").glob("general/default/train-scaled-gpt-*")
     metrics = [line for line in (trained / "metrics.jsonl").read_text().splitlines() if line]
     assert len(metrics) == 32  # 32,768 tokens, 8 rows of 128, a report after each step

@@ -68,8 +68,8 @@ def test_a_save_that_fails_says_so_and_keeps_the_earlier_one(tmp_path: Path) -> 
     checkpoints.save(1, state())
     checkpoints.wait()
     (tmp_path / "2").write_text("in the way")
+    checkpoints.save(2, state())
     with pytest.raises(CheckpointError, match=r"step 2 .* the newest complete one is of step 1"):
-        checkpoints.save(2, state())
         checkpoints.wait()
     assert checkpoints.steps() == [1]
     checkpoints.save(3, state())

@@ -59,9 +59,7 @@ def test_a_resumed_run_is_bit_equal_to_an_uninterrupted_one(trainer: Make) -> No
 
     assert [step for step, _ in losses(resumed)] == list(range(1, 41))
     assert losses(resumed) == losses(straight)
-    assert jax.tree.all(
-        jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params)
-    )
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), whole.params, again.params))
 
 
 def test_the_loss_falls_and_generation_follows_the_text(trainer: Make) -> None:
