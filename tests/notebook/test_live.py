@@ -104,7 +104,7 @@ def test_a_failure_shows_the_error_first_and_how_to_go_on(root, output):
     with pytest.raises(ValueError, match="not a shape"):
         small_job(root, body=body, watchers=[LiveView(output)])()
     html, text = output.last["text/html"], output.last["text/plain"]
-    assert "✗ failed" in html
+    assert "✗</span> failed" in html
     assert "<script>" not in html
     assert html.index("is not a shape") < html.index("step 4/4") < html.index("data:image/png")
     assert "Run this cell again to go on from step 4." in html
@@ -279,7 +279,7 @@ def test_in_a_kernel_a_failure_is_shown_above_the_traceback(execute):
     notebook, _ = execute(CELL.replace("END", "1 / 0"), allow_errors=True)
     (cell,) = notebook.cells
     (display,) = displays(cell)
-    assert "✗ failed" in display.data["text/html"]
+    assert "✗</span> failed" in display.data["text/html"]
     assert "ZeroDivisionError" in display.data["text/plain"]
     assert [output.output_type for output in cell.outputs][-1] == "error"
 

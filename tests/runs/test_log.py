@@ -5,7 +5,6 @@ import io
 import logging
 import sys
 import threading
-import warnings
 
 from tests.runs.helpers import small_job, start_python
 
@@ -117,12 +116,9 @@ def test_a_thread_that_a_job_starts_prints_into_the_log(root):
     assert "from a worker" in small_job(root, body=body)().log_path.read_text()
 
 
-def test_log_records_and_warnings_are_copied(root):
+def test_log_records_are_copied(root):
     def body(recorder):
         logging.getLogger("some.library").warning("watch %s", "out")
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.warn("old way", DeprecationWarning, stacklevel=1)
 
     log = small_job(root, body=body)().log_path.read_text()
     assert "WARNING some.library: watch out" in log

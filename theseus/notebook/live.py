@@ -44,7 +44,7 @@ class LiveView:
         self._losses = plots.Losses()
         self._note = ""
         self._shown_at = 0.0
-        self._curve_is_new = False
+        self._curve_is_new = self._picture_is_new = False
         self._picture, self._png = "", b""
         self._next_picture = 0.0
 
@@ -72,12 +72,12 @@ class LiveView:
         now = time.monotonic()
         if now - self._shown_at < INTERVAL:
             return
-        draw = self._curve_is_new and now >= self._next_picture
-        if draw or summary is not self._summary:
+        if summary is not self._summary or self._picture_is_new:
             self._summary = summary
-            if draw:
-                self._draw()
             self._display(update=True)
+        # After the facts, which must not wait: the first time, this loads matplotlib.
+        if self._curve_is_new and now >= self._next_picture:
+            self._draw()
 
     def ended(self, run: Run) -> None:
         """Show how it ended; always, whatever was shown a moment ago."""
@@ -107,6 +107,7 @@ class LiveView:
         until = int(progress.total) if progress is not None and steps and progress.total else None
         self._png = plots.loss_png(self._losses, until=until)
         self._picture = plots.image_html(self._png, plots.sparkline(self._losses))
+        self._picture_is_new = True
         cost = time.thread_time() - began if self._next_picture else _FIRST
         self._next_picture = time.monotonic() + cost / _SHARE
 
@@ -123,6 +124,7 @@ class LiveView:
             bundle["image/png"] = base64.b64encode(self._png).decode("ascii")
         self._show(bundle, {"image/png": plots.SIZE} if last else {}, self._identity, update)
         self._shown_at = time.monotonic()
+        self._picture_is_new = False
 
 
 def _show(bundle: Bundle, metadata: Bundle, identity: str, update: bool) -> None:

@@ -58,7 +58,7 @@ def _head(summary: Summary) -> str:
         '<div style="display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline">'
         f'<strong style="overflow-wrap:anywhere">{_escaped(summary.name)}</strong> '
         f'<span style="{_MONO};color:{_QUIET}">{_escaped(summary.id)}</span> '
-        f'<span style="color:{colour};white-space:nowrap">{shape} '
+        f'<span style="white-space:nowrap"><span style="color:{colour}">{shape}</span> '
         f"{_escaped(summary.headline)}</span> "
         f'<span style="color:{_QUIET}">{_escaped(summary.host)}</span></div>'
     )
