@@ -74,6 +74,18 @@ def test_fineweb_takes_the_snapshot_from_a_folder_that_is_laid_out_as_the_hub(tm
     assert texts_of(FineWeb, values) == ["other"]
 
 
+def test_a_copy_of_a_hub_dataset_is_read_as_its_card_says(tmp_path):
+    write_parquet(tmp_path / "some" / "one.parquet", ["mine"])
+    write_parquet(tmp_path / "some" / "two.parquet", ["other"])
+    (tmp_path / "README.md").write_text(
+        "---\nconfigs:\n- config_name: a\n  data_files: some/one.parquet\n"
+        "- config_name: b\n  data_files: some/two.parquet\n---\n"
+    )
+    values = {"data.hub.path": str(tmp_path), "data.hub.name": "a"}
+    assert texts_of(Hub, values) == ["mine"]
+    assert texts_of(Hub, values | {"data.hub.name": "b"}) == ["other"]
+
+
 def test_hub_reads_the_column_that_is_named_from_plain_and_packed_json_lines(tmp_path):
     write_jsonl(tmp_path / "a.jsonl", ["eins", "zwei ✓"])
     write_jsonl(tmp_path / "b.jsonl.gz", ["drei"])

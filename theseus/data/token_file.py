@@ -3,7 +3,8 @@
 A dataset's folder holds `train.bin` and `val.bin`, nothing but token ids, and `meta.json`, which
 says what the ids are. Documents stand one after the other, each ended by the tokenizer's end of
 document. Files of kind `rows` keep rows apart instead: `train.ends.bin` has the end of each row
-and `train.mask.bin` has 1 for each token that is to be learnt.
+and `train.mask.bin` has 1 for each token that is to be learnt; of kind `pairs`, rows 2i and 2i+1
+belong together.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ SPLITS = ("train", "val")
 FILES: dict[str, dict[str, str | None]] = {
     "packed": {".bin": None},
     "rows": {".bin": None, ".mask.bin": "uint8", ".ends.bin": "uint64"},
+    "pairs": {".bin": None, ".mask.bin": "uint8", ".ends.bin": "uint64"},
 }
 
-Kind = Literal["packed", "rows"]
+Kind = Literal["packed", "rows", "pairs"]
 
 
 @dataclass(frozen=True)
 class Sidecar:
     """The content of `meta.json`.
 
-    `tokens` and `documents` count per split; a document of kind `rows` is a row. `settings` has the
+    `tokens` and `documents` count per split; a document of kind `rows` or `pairs` is a row. `settings` has the
     keys of the job, `dataset` the key and the settings of the dataset, `source` what the dataset
     says of its text.
     """
@@ -99,9 +101,9 @@ def dataset_key(dataset: type | str) -> str:
     return dataset.__name__
 
 
-def token_folder(root: Path, key: str, suffix: str = "") -> Path:
-    """Return where the token files of a dataset lie under a root."""
-    return root / "data" / path_safe(key + suffix)
+def token_folder(root: Path, key: str, suffix: str = "", kind: Kind = "packed") -> Path:
+    """Return where the token files of a dataset lie under a root; each kind has its own folder."""
+    return root / "data" / (path_safe(key + suffix) + ("" if kind == "packed" else f".{kind}"))
 
 
 class TokenFile:
@@ -113,7 +115,7 @@ class TokenFile:
         self.sidecar = sidecar
         self.documents = sidecar.documents[split]
         self.tokens = self._open(".bin", sidecar.dtype, sidecar.tokens[split])
-        if sidecar.kind == "rows":
+        if sidecar.kind != "packed":
             self.ends = self._open(".ends.bin", "uint64", self.documents)
             self.mask = self._open(".mask.bin", "uint8", sidecar.tokens[split])
 

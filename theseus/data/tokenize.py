@@ -112,7 +112,7 @@ class TokenizeJob(Job):
         config = configure(TokenizeConfig)
         cls = self.dataset()
         key = dataset_key(cls)
-        target = token_folder(self.root, key, config.suffix)
+        target = token_folder(self.root, key, config.suffix, self.KIND)
         dataset = cls()
         tokenizer = load_tokenizer(configure(TokenizerConfig), self.root)
         settings = settings_of(TokenizeConfig, self.CONFIG)

@@ -131,26 +131,37 @@ class Remote:
             raise
 
     def _open_local(self, local: Path) -> Any:
+        import datasets
         from datasets.io.json import JsonDatasetReader
         from datasets.io.parquet import ParquetDatasetReader
 
+        if self._is_clone(local):
+            return datasets.load_dataset(str(local), self.name, split=self.split, streaming=True)
         kind, files = self._local_files(local)
         # Not `load_dataset`: it would tell the hub which reader was used, and we were asked for
         # local files only.
         reader = ParquetDatasetReader if kind == "parquet" else JsonDatasetReader
         return reader({"train": files}, split="train", streaming=True).read()
 
+    def _is_clone(self, local: Path) -> bool:
+        """Tell whether this is a copy of a hub dataset whose card says which files are what."""
+        card = local / "README.md"
+        described = card.is_file() and "\nconfigs:" in card.read_text(encoding="utf-8")
+        return described and self._part(local) is None
+
+    def _part(self, local: Path) -> Path | None:
+        """Return the folder of the wanted part; a copy of some parts only has no others."""
+        if self.name:
+            for folder in (local / self.name, local / "data" / self.name):
+                if folder.is_dir():
+                    return folder
+        return None
+
     def _local_files(self, local: Path) -> tuple[str, list[str]]:
         if local.is_file():
             found = [local]
         else:
-            # A folder laid out as on the hub keeps each part in a folder of the part's name.
-            parts = [
-                folder
-                for folder in (local / (self.name or "."), local / "data" / (self.name or "."))
-                if self.name and folder.is_dir()
-            ]
-            root = parts[0] if parts else local
+            root = self._part(local) or local
             found = sorted(path for path in root.rglob("*") if path.is_file())
         for kind, endings in _READERS.items():
             files = [str(path) for path in found if path.name.endswith(endings)]
