@@ -47,7 +47,7 @@ def config_page() -> str:
     sections: dict[str, list[str]] = defaultdict(list)
     for key, forms in sorted(uses.items()):
         for cells, jobs in forms.items():
-            line = table_row(f"`{key}`", *cells, ", ".join(f"`{job}`" for job in jobs))
+            line = table_row(f"`{key}`", *cells, ", ".join(f"`{job}`" for job in shortened(jobs)))
             sections[key.split(".")[0]].append(line)
     parts = [
         NOTE,
@@ -91,6 +91,17 @@ def built_in(kind: Kind) -> list[Entry]:
     return [entry for entry in entries(kind) if isinstance(entry.target, str)]
 
 
+def shortened(jobs: list[str]) -> list[str]:
+    """Return the keys with `folder/*` in place of all jobs of a folder that has several."""
+    every = [entry.key for entry in built_in("job")]
+    names = []
+    for job in jobs:
+        folder = job.rpartition("/")[0]
+        siblings = {other for other in every if other.rpartition("/")[0] == folder}
+        names.append(f"{folder}/*" if len(siblings) > 1 and siblings <= set(jobs) else job)
+    return list(dict.fromkeys(names))
+
+
 def row(record: KeyRecord) -> tuple[str, str, str]:
     """Return type, default and meaning of a key as cells of a table."""
     default = "`???`" if record.default is MISSING else f"`{show(record.default)}`"
@@ -99,7 +110,7 @@ def row(record: KeyRecord) -> tuple[str, str, str]:
 
 def meaning(record: KeyRecord) -> list[str]:
     """Return what a key is for and which values it takes."""
-    parts = [record.help] if record.help else []
+    parts = [record.help.replace("*", "\\*")] if record.help else []
     bounds = [
         f"{sign} {show(bound)}"
         for sign, bound in (("≥", record.ge), ("≤", record.le))
