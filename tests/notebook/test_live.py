@@ -327,3 +327,37 @@ def test_in_an_async_cell_it_works_the_same(execute):
     notebook, _ = execute(cell)
     (display,) = displays(notebook.cells[0])
     assert "finished in" in display.data["text/html"]
+
+
+OWN_CLASS = """
+from pathlib import Path
+from tests.runs.helpers import SmallConfig
+from theseus.config import build
+from theseus.job import Job, RunIdentity
+from theseus.runs import open_run
+
+def helper(step):
+    return 1.0 / step
+
+class MyJob(Job):
+    CONFIG = SmallConfig
+
+    def run(self, recorder):
+        recorder.report(1, {"train/loss": helper(1)})
+
+def start():
+    job = MyJob(build(SmallConfig), root=Path(ROOT), identity=RunIdentity("own"), open_run=open_run)
+    return job()
+
+ids = [start().id]
+"""
+
+
+def test_a_class_written_in_a_cell_is_the_same_run_until_its_code_changes(execute, root):
+    again = OWN_CLASS.replace("ids = [start().id]", "ids.append(start().id)")
+    other = again.replace("1.0 / step", "2.0 / step")
+    show = "print(ids[0] == ids[1], ids[1] == ids[2])"
+    notebook, _ = execute(OWN_CLASS, again, other, show)
+    assert printed(notebook.cells[-1]) == "True False\n"
+    execute(OWN_CLASS)  # another kernel
+    assert len(list_runs(root)) == 2

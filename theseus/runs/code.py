@@ -51,10 +51,9 @@ def code_digest(*roots: Any) -> str:
 def _class_parts(cls: type) -> Iterator[tuple[str, str]]:
     yield cls.__qualname__, " ".join(base.__qualname__ for base in cls.__bases__)
     for name, value in vars(cls).items():
-        if name == "__annotations__":
-            yield f"{cls.__qualname__}.{name}", repr({k: str(v) for k, v in value.items()})
-        elif not name.startswith("__"):
-            yield f"{cls.__qualname__}.{name}", _described(value)
+        described = "" if name.startswith("__") else _described(value)
+        if described:
+            yield f"{cls.__qualname__}.{name}", described
         for function in _functions(value):
             if function.__module__ == cls.__module__:
                 yield f"{cls.__qualname__}.{name}", _source(function)
@@ -63,15 +62,19 @@ def _class_parts(cls: type) -> Iterator[tuple[str, str]]:
 def _described(value: Any, depth: int = _DEEP) -> str:
     """Return a text of a class attribute's value that is the same in every process.
 
-    `DATASET = [Sampling(A, 0.5, "pmd")]` is as much a part of a run as its configuration.
+    `DATASET = [Sampling(A, 0.5, "pmd")]` is as much a part of a run as its configuration. The text
+    is empty for nothing, and for what only a library can read: what Flax keeps in a class, say,
+    changes with the version of Flax.
     """
-    if isinstance(value, bool | int | float | complex | str | bytes | None):
+    if isinstance(value, bool | int | float | complex | str | bytes):
         return repr(value)
     if isinstance(value, type | FunctionType):
         return value.__qualname__
-    kind = type(value).__qualname__
     if depth == 0:
-        return kind
+        return ""
+    if isinstance(value, Mapping | list | tuple | set | frozenset) and not value:
+        return ""
+    kind = type(value).__qualname__
     if isinstance(value, Mapping):
         pairs = sorted((str(key), _described(item, depth - 1)) for key, item in value.items())
         return f"{kind}{pairs}"
@@ -79,9 +82,9 @@ def _described(value: Any, depth: int = _DEEP) -> str:
         return f"{kind}{[_described(item, depth - 1) for item in value]}"
     if isinstance(value, set | frozenset):
         return f"{kind}{sorted(_described(item, depth - 1) for item in value)}"
-    if dataclasses.is_dataclass(value):
+    if dataclasses.is_dataclass(value) and _is_readable(type(value)):
         return f"{kind}{_described(_fields(value), depth - 1)}"
-    return kind
+    return ""
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -164,6 +167,11 @@ def _constant(value: Any) -> str:
     if isinstance(value, frozenset):  # its order differs from one process to the next
         return repr(sorted(map(repr, value)))
     return repr(value)
+
+
+def _is_readable(cls: type) -> bool:
+    """Return whether a value of this class says something that the user wrote."""
+    return cls.__module__.startswith("theseus.") or _is_users(cls)
 
 
 def _is_users(thing: Any) -> bool:
