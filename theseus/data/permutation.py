@@ -25,6 +25,7 @@ def mix(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
+@functools.lru_cache(maxsize=1024)
 def key_of(*parts: int | str) -> int:
     """Return one 64-bit key for these parts, in this order; the same on every machine."""
     key = np.zeros(1, dtype=np.uint64)

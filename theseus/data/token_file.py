@@ -135,4 +135,5 @@ class TokenFile:
             raise UserError(msg)
         if count == 0:
             return np.empty(0, dtype=item)
-        return np.memmap(path, dtype=item, mode="r")
+        # Seen as a plain array, whose slices cost less than those of a memmap.
+        return np.asarray(np.memmap(path, dtype=item, mode="r"))
