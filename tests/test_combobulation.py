@@ -151,6 +151,20 @@ def test_it_reads_as_a_short_summary(q):
     assert len(text.splitlines()) < 10
 
 
+@pytest.mark.parametrize(
+    ("ask", "want"),
+    [
+        (lambda c: c, "any"),
+        (lambda c: c.gpu(0), "none"),
+        (lambda c: c.gpu(2), "2 of any kind"),
+        (lambda c: c.chip("h100", "h200"), "h100 or h200, any number"),
+    ],
+)
+def test_chips_read_as_words(q, ask, want):
+    lines = str(ask(q.spec())).splitlines()
+    assert [line.split(maxsplit=1)[1] for line in lines if line.split()[0] == "chips"] == [want]
+
+
 def test_its_html_is_escaped(tmp_path):
     c = QuickJob(tmp_path).build(Small, "<i>x</i>").spec()
     assert "<i>" not in c._repr_html_()

@@ -75,7 +75,7 @@ def value_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return f"{value:_}" if abs(value) >= 10_000 else str(value)
-    return clipped(one_line(str(getattr(value, "name", value))), _WIDEST)
+    return clipped(one_line(str(getattr(value, "name", value))), _WIDEST) or '""'
 
 
 def size_text(count: int) -> str:

@@ -240,9 +240,7 @@ class Combobulation:
         asked = self.resources
         card = Card([self.identity.name, self.job.name])
         card.add("project", f"{self.identity.project}, group {self.identity.group}")
-        chips = " or ".join(asked.chips)
-        count = "any number" if asked.gpus is None else str(asked.gpus)
-        card.add("chips", f"{chips or 'any'} × {count}" if asked.gpus != 0 else "none")
+        card.add("chips", _chips_text(asked))
         card.add("nodes", str(asked.nodes) if asked.nodes > 1 else "")
         card.add("cpus", "" if asked.cpus is None else str(asked.cpus))
         card.add("memory", "" if asked.memory is None else size_text(asked.memory))
@@ -256,6 +254,15 @@ class Combobulation:
         for number, (key, value) in enumerate((self.changes or {}).items()):
             card.add("" if number else "config", f"{key} = {value_text(value)}")
         return card
+
+
+def _chips_text(asked: Resources) -> str:
+    kinds = " or ".join(asked.chips)
+    if asked.gpus == 0:
+        return "none"
+    if asked.gpus is None:
+        return f"{kinds}, any number" if kinds else "any"
+    return f"{kinds} × {asked.gpus}" if kinds else f"{asked.gpus} of any kind"
 
 
 def identify(name: str, project: str = "general", group: str = "default") -> RunIdentity:
