@@ -18,6 +18,7 @@ from theseus.config import MISSING, KeyRecord, describe
 from theseus.registry import Entry, Kind, entries
 
 FOLDER = Path(__file__).parent / "reference"
+Cells = tuple[str, ...]
 NOTE = "<!-- Written by docs/generate.py from the code: `make reference`. -->\n"
 
 
@@ -40,15 +41,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def config_page() -> str:
     """Return the page with every configuration key of the built-in jobs."""
-    uses: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
+    uses: dict[str, dict[Cells, list[str]]] = defaultdict(lambda: defaultdict(list))
     for job in built_in("job"):
         for record in describe(job.load()):
-            uses[record.key][row(record)].append(job.key)
-    sections: dict[str, list[str]] = defaultdict(list)
+            uses[record.key][cells(record)].append(job.key)
+    # By section, and in it by the jobs that share the keys.
+    tables: dict[str, dict[Cells, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, forms in sorted(uses.items()):
-        for cells, jobs in forms.items():
-            line = table_row(f"`{key}`", *cells, ", ".join(f"`{job}`" for job in shortened(jobs)))
-            sections[key.split(".")[0]].append(line)
+        for described, jobs in forms.items():
+            line = table_row(f"`{key}`", *described)
+            tables[key.split(".")[0]][shortened(jobs)].append(line)
     parts = [
         NOTE,
         "# Configuration keys\n",
@@ -59,9 +61,12 @@ def config_page() -> str:
             "the job can run.\n"
         ),
     ]
-    for section, lines in sorted(sections.items()):
-        head = table_row("key", "type", "default", "what it is", "jobs")
-        parts += [f"## {section}\n", head, table_row(*["---"] * 5), *lines, ""]
+    head = [table_row("key", "type", "default", "what it is"), table_row(*["---"] * 4)]
+    for section, groups in sorted(tables.items()):
+        parts.append(f"## {section}\n")
+        for users, lines in groups.items():
+            parts.append("Used by " + ", ".join(f"`{job}`" for job in users) + ":\n")
+            parts += [*head, *lines, ""]
     return "\n".join(parts)
 
 
@@ -91,7 +96,7 @@ def built_in(kind: Kind) -> list[Entry]:
     return [entry for entry in entries(kind) if isinstance(entry.target, str)]
 
 
-def shortened(jobs: list[str]) -> list[str]:
+def shortened(jobs: list[str]) -> tuple[str, ...]:
     """Return the keys with `folder/*` in place of all jobs of a folder that has several."""
     every = [entry.key for entry in built_in("job")]
     names = []
@@ -99,10 +104,10 @@ def shortened(jobs: list[str]) -> list[str]:
         folder = job.rpartition("/")[0]
         siblings = {other for other in every if other.rpartition("/")[0] == folder}
         names.append(f"{folder}/*" if len(siblings) > 1 and siblings <= set(jobs) else job)
-    return list(dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))
 
 
-def row(record: KeyRecord) -> tuple[str, str, str]:
+def cells(record: KeyRecord) -> Cells:
     """Return type, default and meaning of a key as cells of a table."""
     default = "`???`" if record.default is MISSING else f"`{show(record.default)}`"
     return f"`{record.type}`", default, "; ".join(meaning(record))
@@ -112,7 +117,7 @@ def meaning(record: KeyRecord) -> list[str]:
     """Return what a key is for and which values it takes."""
     parts = [record.help.replace("*", "\\*")] if record.help else []
     bounds = [
-        f"{sign} {show(bound)}"
+        f"{sign}\N{NO-BREAK SPACE}{show(bound)}"
         for sign, bound in (("≥", record.ge), ("≤", record.le))
         if bound is not None
     ]
