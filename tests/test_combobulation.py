@@ -382,6 +382,7 @@ class Base(Job):
 
 @job("test/travel/job")
 class Travels(Base):
+    CONFIG = Config  # what is inherited, said again
     def run(self, recorder):
         values = configure(Config)
         recorder.report(1, {"product": values.size * factor() * values.inner.depth})

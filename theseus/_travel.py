@@ -1,7 +1,8 @@
 """A class by value: pickled, with its source beside it, and loaded only when asked.
 
-Cloudpickle does the work; here it keeps three things that it would lose: where the code was
-written, "no default" in a dataclass, and types that a dataclass names only as text.
+Cloudpickle does the work; here it keeps what it would lose: where the code was written, "no default"
+in a dataclass, types that a dataclass names only as text, and class attributes that repeat what is
+inherited (they are part of the class's digest, and so of its run).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import inspect
 import io
 import linecache
 import pickle
@@ -23,6 +25,7 @@ from typing import Any
 
 from theseus.errors import UserError
 
+_Losses = tuple[dict[str, Any], list[str]]
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _scripts: set[str] = set()
 
@@ -92,16 +95,19 @@ class Travelling:
             linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         try:
             loaded: type
-            loaded, hints = pickle.loads(zlib.decompress(base64.b64decode(self.payload)))
+            loaded, losses = pickle.loads(zlib.decompress(base64.b64decode(self.payload)))
         except (binascii.Error, zlib.error, pickle.UnpicklingError, EOFError) as error:
             msg = f"the class in this file is damaged: {error}"
             raise CodeError(msg) from error
         except (ImportError, AttributeError) as error:
             msg = f"the class in this file needs something that is missing here: {error}"
             raise CodeError(msg) from error
-        for cls, types in hints:
+        for cls, (types, repeated) in losses:
             for name, hint in types.items():
                 cls.__dataclass_fields__[name].type = hint
+            for name in repeated:
+                if name not in vars(cls):
+                    setattr(cls, name, inspect.getattr_static(cls, name))
         return loaded
 
 
@@ -117,14 +123,10 @@ def is_importable(cls: type) -> bool:
 
 
 def _pickle(job_class: type, sources: dict[str, str]) -> bytes:
-    """Return the pickle of the class, with the types that its fields name only as text.
-
-    Under `from __future__ import annotations` a field's type is text, to be looked up in a module
-    that is not there on the other side.
-    """
+    """Return the pickle of the class, with what cloudpickle leaves out of the user's classes."""
     import cloudpickle
 
-    hints: list[tuple[type, dict[str, Any]]] = []
+    losses: list[tuple[type, _Losses]] = []
     modules = [sys.modules[name] for name in sorted(_scripts) if name in sys.modules]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
@@ -132,17 +134,30 @@ def _pickle(job_class: type, sources: dict[str, str]) -> bytes:
         while True:
             buffer = io.BytesIO()
             by_value: dict[type, None] = {}
-            _pickler(buffer, by_value, sources).dump((job_class, hints))
-            found = [(cls, types) for cls in by_value if (types := _text_hints(cls))]
-            if len(found) == len(hints):
+            _pickler(buffer, by_value, sources).dump((job_class, losses))
+            found = [(cls, (_text_hints(cls), _repeated(cls))) for cls in by_value]
+            if len(found) == len(losses):
                 return buffer.getvalue()
-            hints = found  # a type may itself be one of the user's dataclasses
+            losses = found  # a type may itself be one of the user's dataclasses
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
 
 
+def _repeated(cls: type) -> list[str]:
+    return [
+        name
+        for name, value in vars(cls).items()
+        if not name.startswith("__")
+        and any(vars(base).get(name, MISSING) is value for base in cls.__mro__[1:])
+    ]
+
+
 def _text_hints(cls: type) -> dict[str, Any]:
+    """Return the types that are text under `from __future__ import annotations`.
+
+    They would be looked up in a module that is not there on the other side.
+    """
     found = {}
     module = sys.modules.get(cls.__module__)
     for item in getattr(cls, "__dataclass_fields__", {}).values():
