@@ -252,6 +252,7 @@ def printed(cell, name="stdout"):
     return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == name)
 
 
+@pytest.mark.slow
 def test_in_a_kernel_there_is_one_output_that_is_updated(execute, root):
     notebook, updates = execute(CELL.replace("END", "pass"), "run")
     first, second = notebook.cells
@@ -275,6 +276,7 @@ def test_in_a_kernel_there_is_one_output_that_is_updated(execute, root):
     assert "before" not in run.log_path.read_text()
 
 
+@pytest.mark.slow
 def test_in_a_kernel_a_failure_is_shown_above_the_traceback(execute):
     notebook, _ = execute(CELL.replace("END", "1 / 0"), allow_errors=True)
     (cell,) = notebook.cells
@@ -284,6 +286,7 @@ def test_in_a_kernel_a_failure_is_shown_above_the_traceback(execute):
     assert [output.output_type for output in cell.outputs][-1] == "error"
 
 
+@pytest.mark.slow
 def test_the_stop_button_ends_at_the_next_step_and_says_how_to_go_on(root, monkeypatch):
     from jupyter_client.manager import start_new_kernel
 
@@ -322,6 +325,7 @@ def test_the_stop_button_ends_at_the_next_step_and_says_how_to_go_on(root, monke
     assert run.state == "cancelled"
 
 
+@pytest.mark.slow
 def test_in_an_async_cell_it_works_the_same(execute):
     cell = "import asyncio\nawait asyncio.sleep(0)\n" + CELL.replace("END", "pass")
     notebook, _ = execute(cell)
@@ -353,6 +357,7 @@ ids = [start().id]
 """
 
 
+@pytest.mark.slow
 def test_a_class_written_in_a_cell_is_the_same_run_until_its_code_changes(execute, root):
     again = OWN_CLASS.replace("ids = [start().id]", "ids.append(start().id)")
     other = again.replace("1.0 / step", "2.0 / step")

@@ -64,6 +64,19 @@ def test_a_job_that_counts_something_else_says_what():
     assert replace(tokens, progress=None).position == ""
 
 
+def test_nothing_is_said_twice():
+    tokenizing = replace(
+        RUNNING,
+        latest={"data/tokens": 5000, "data/documents": 12},
+        best=None,
+        progress=Progress(
+            5000, 10_000, "tokens", {"documents": 13, "rate": 1e3, "remaining": 5.0}, 1e3, 5.0
+        ),
+    )
+    line = tokenizing.text().split("\n")[0]
+    assert line.endswith("5,000/10,000 tokens (50 %)  1.0k tok/s  documents 13  5 s left")
+
+
 class Page(HTMLParser):
     def __init__(self, html):
         super().__init__()
@@ -180,6 +193,7 @@ def test_the_pace_is_that_of_the_last_while_and_leaves_out_the_first_step():
     assert pace.rate is None
     pace.add(0.0, 0, "steps")
     pace.add(30.0, 1, "steps")  # compiles
+    assert pace.rate is None
     for step in range(2, 10):
         pace.add(30.0 + (step - 1) * 0.5, step, "steps")
     assert pace.rate == pytest.approx(2.0)
@@ -192,8 +206,9 @@ def test_a_new_phase_begins_a_new_pace():
     for second in range(5):
         pace.add(second, second * 100, "documents")
     pace.add(5, 1, "tokens")
+    pace.add(6, 2, "tokens")
     assert pace.rate is None
-    pace.add(6, 11, "tokens")
+    pace.add(7, 12, "tokens")
     assert pace.rate == pytest.approx(10.0)
 
 

@@ -33,8 +33,8 @@ class Pace:
 
     @property
     def rate(self) -> float | None:
-        """Units per second, or None until two moments are known."""
-        if len(self._samples) < 2:
+        """Units per second, or None until there is more to go by than the first step."""
+        if self._first or len(self._samples) < 2:
             return None
         (start, before), (end, after) = self._samples[0], self._samples[-1]
         return (after - before) / (end - start) if end > start else None

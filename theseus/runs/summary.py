@@ -136,16 +136,18 @@ class Summary:
     def facts(self) -> list[Fact]:
         """Return the measured values worth showing, the most wanted first."""
         by_role: dict[str, Number] = {}
-        others: list[Fact] = []
+        others: dict[str, Fact] = {}
         told = dict(self.progress.facts) if self.progress is not None else {}
+        # Shown already, as the position, the speed and the time left.
+        known = {"rate", "remaining"} | ({self.progress.unit} if self.progress else set())
         # What the job says with its progress is as new as the last report, or newer.
         for name, value in {**self.latest, **told}.items():
-            meaning = role(name)
-            if meaning is None:
-                if not name.startswith("train/"):
-                    others.append(Fact(words.one_line(name), shown(value)))
-            elif isinstance(value, int | float):
-                by_role[meaning] = value
+            meaning, last = role(name), name.rpartition("/")[2]
+            if meaning is not None:
+                if isinstance(value, int | float):
+                    by_role[meaning] = value
+            elif last not in known and not name.startswith("train/"):
+                others[last] = Fact(words.one_line(name), shown(value))
         facts = []
         if "loss" in by_role:
             facts.append(Fact("loss", words.number(by_role["loss"])))
@@ -161,7 +163,7 @@ class Summary:
             facts.append(Fact("speed", words.rate(by_role["rate"], "tokens")))
         elif self.progress is not None and self.progress.rate is not None:
             facts.append(Fact("speed", words.rate(self.progress.rate, self.progress.unit)))
-        return facts + others[:_OTHERS]
+        return facts + list(others.values())[:_OTHERS]
 
     def next_step(self, again: str) -> str:
         """Say how an unfinished run goes on.
@@ -185,7 +187,8 @@ class Summary:
         parts.append(self.remaining)
         lines = ["  ".join(part for part in parts if part)]
         if self.reason and self.state in {"failed", "lost"}:
-            lines.append(words.clipped(words.one_line(self.reason), 500))
+            reason = words.clipped(self.reason, 1000).splitlines()[:20]
+            lines.extend(words.one_line(line) for line in reason)
         lines.append(f"folder  {words.shown_path(self.folder)}")
         return "\n".join(lines)
 

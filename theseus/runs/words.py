@@ -71,11 +71,13 @@ def moment(seconds: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return free text that is safe to show in a terminal: control characters made visible."""
-    return "".join(_visible(c) if unicodedata.category(c)[0] == "C" else c for c in text)
+    """Return free text that is safe to show in a line: what would move or hide is made visible."""
+    return "".join(c if c.isprintable() else _visible(c) for c in text)
 
 
 def _visible(character: str) -> str:
+    if unicodedata.category(character) == "Zs":
+        return " "
     return character.encode("unicode_escape").decode("ascii")
 
 
