@@ -134,7 +134,7 @@ def test_packed_documents_can_be_kept_apart(trainer: Make) -> None:
         ({"architecture__block_size": 100_000, "training__tokens": 10**7}, "block_size"),
         ({"optimization__warmup_pct": 0.9, "optimization__decay_pct": 0.9}, "overlap"),
         ({"architecture__n_embd": 2**16, "architecture__n_layers": 96}, "this machine has"),
-        ({"data__dataset": "stdlib"}, r'q\.build\("data/tokenize/stdlib"'),
+        ({"data__dataset": "stdlib"}, r"q\.build\('data/tokenize/stdlib'"),
         ({"data__dataset": "stdlbi"}, "did you mean 'stdlib'"),
         ({"tokenizer__backend": "tiktoken", "tokenizer__name": "gpt3"}, "gpt"),
     ],

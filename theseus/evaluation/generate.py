@@ -99,9 +99,9 @@ def _write(
 
     def step(carry: tuple[jax.Array, jax.Array], index: jax.Array) -> tuple[Any, jax.Array]:
         window, length = carry
-        logits = model.apply(
-            {"params": params}, window[None], length - 1, method="next_logits"
-        )[0, :vocab_size]
+        logits = model.apply({"params": params}, window[None], length - 1, method="next_logits")[
+            0, :vocab_size
+        ]
         if top_k is not None:
             least = jax.lax.top_k(logits, top_k)[0][-1]
             logits = jnp.where(logits < least, -jnp.inf, logits)

@@ -9,7 +9,7 @@ import jax
 
 from theseus.registry import evaluation
 from theseus.training.extras import Measured
-from theseus.training.state import batch_totals
+from theseus.training.loss import batch_totals
 
 
 @evaluation("perplexity")

@@ -26,7 +26,7 @@ from theseus.training.checkpoint import Checkpoints
 from theseus.training.config import BaseTrainerConfig
 from theseus.training.extras import Analysis, Evaluation, Measured
 from theseus.training.feed import ahead, in_order, micro_batches
-from theseus.training.loss import MicroBatches
+from theseus.training.loss import MicroBatches, batch_totals
 from theseus.training.meter import Meter
 from theseus.training.optimizers import AdamW
 from theseus.training.plan import TrainingPlan, plan
@@ -35,7 +35,6 @@ from theseus.training.state import (
     StepMetrics,
     Training,
     TrainState,
-    batch_totals,
     boxed_parameters,
     initial_state,
     make_optimizer,
@@ -81,7 +80,7 @@ class BaseTrainer(Job, Generic[C, M]):
     """
 
     MODEL: ClassVar[type[nn.Module]]
-    CONFIG: ClassVar[type[BaseTrainerConfig]] = BaseTrainerConfig  # type: ignore[assignment]
+    CONFIG: ClassVar[type[BaseTrainerConfig]] = BaseTrainerConfig
     DATASET: ClassVar[Any] = None
     EVALUATION: ClassVar[Sequence[type[Evaluation]]] = ()
     ANALYSIS: ClassVar[Sequence[type[Analysis]]] = ()
@@ -94,11 +93,10 @@ class BaseTrainer(Job, Generic[C, M]):
     def configs(cls) -> tuple[type, ...]:
         """Return the classes whose fields make up the configuration."""
         sources = [sampling.dataset for sampling in samplings(cls.DATASET)]
-        parts = [cls.MODEL, cls.CONFIG, TokenizerConfig, cls.SCHEDULE, cls.OPTIMIZER]
-        for part in [*sources, *cls.EVALUATION, *cls.ANALYSIS]:
-            if getattr(part, "CONFIG", None) is not None:
-                parts.append(part.CONFIG)
-        return tuple(dict.fromkeys(parts))
+        own = (cls.MODEL, cls.CONFIG, TokenizerConfig, cls.SCHEDULE, cls.OPTIMIZER)
+        parts = [*sources, *cls.EVALUATION, *cls.ANALYSIS]
+        theirs = [getattr(part, "CONFIG", None) for part in parts]
+        return tuple(dict.fromkeys([*own, *(config for config in theirs if config is not None)]))
 
     # What the configuration determines, made when it is first asked for.
 
@@ -235,9 +233,7 @@ class BaseTrainer(Job, Generic[C, M]):
 
     def run(self, recorder: Recorder) -> None:
         """Train from the newest checkpoint, or from the first step, to the last."""
-        checkpoints = Checkpoints(
-            recorder.folder / "checkpoints", keep_last=self.args.keep_last
-        )
+        checkpoints = Checkpoints(recorder.folder / "checkpoints", keep_last=self.args.keep_last)
         step = checkpoints.steps()[-1] if checkpoints.steps() else 0
         state = self._first_state(checkpoints, step)
         recorder.event("started", **self._facts(step))
@@ -401,9 +397,7 @@ class _Loop:
         for batch in found:
             yield self._on_devices(MicroBatches(*in_order(batch)), rows)
 
-    def _totals_over(
-        self, batches: Iterable[MicroBatches], params: Any
-    ) -> tuple[float, float]:
+    def _totals_over(self, batches: Iterable[MicroBatches], params: Any) -> tuple[float, float]:
         sums = [self._totals(params, batch) for batch in batches]
         return sum(float(total) for total, _ in sums), sum(float(count) for _, count in sums)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -42,25 +43,17 @@ def loss_and_gradients(
     """
 
     def total(params: Any, index: jax.Array, batch: MicroBatches) -> tuple[jax.Array, jax.Array]:
-        rngs = {}
-        if dropout_key is not None:
-            rngs["dropout"] = jax.random.fold_in(dropout_key, index)
-        summed, count = model.apply(  # type: ignore[misc]
-            {"params": params},
-            batch.tokens,
-            batch.targets,
-            batch.weights,
-            batch.positions,
-            batch.segments,
-            rngs=rngs,
-            method="batch_loss",
-        )
-        return summed.astype(jnp.float32), count.astype(jnp.float32)
+        if dropout_key is None:
+            return batch_totals(model, params, batch)
+        rngs = {"dropout": jax.random.fold_in(dropout_key, index)}
+        return batch_totals(model, params, batch, rngs)
 
     gradient = jax.value_and_grad(total, has_aux=True)
     accumulation = batches.tokens.shape[0]
     if accumulation == 1:
-        (summed, count), gradients = gradient(params, jnp.int32(0), _micro(batches, 0))
+        (summed, count), gradients = gradient(
+            params, jnp.int32(0), jax.tree.map(lambda part: part[0], batches)
+        )
     else:
 
         def add(carry: Any, step: tuple[jax.Array, MicroBatches]) -> tuple[Any, None]:
@@ -75,5 +68,25 @@ def loss_and_gradients(
     return StepLoss(summed * scale, count, jax.tree.map(lambda g: g * scale, gradients))
 
 
-def _micro(batches: MicroBatches, index: int) -> MicroBatches:
-    return MicroBatches(*(None if part is None else part[index] for part in batches))
+def batch_totals(
+    model: nn.Module,
+    params: Any,
+    batch: MicroBatches,
+    rngs: Mapping[str, jax.Array] | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Return (sum of losses, count of valid targets) of one batch, each part (R, T), float32.
+
+    Without random keys nothing is dropped, as validation wants it.
+    """
+    result: Any = model.apply(
+        {"params": params},
+        batch.tokens,
+        batch.targets,
+        batch.weights,
+        batch.positions,
+        batch.segments,
+        rngs=dict(rngs or {}),
+        method="batch_loss",
+    )
+    total, count = result
+    return total.astype(jnp.float32), count.astype(jnp.float32)

@@ -22,29 +22,32 @@ class Schedule(Protocol):
 
 
 def _peak() -> float:
-    return field(  # type: ignore[no-any-return]
+    peak: float = field(
         "optimization/lr", default=6e-4, ge=0.0, log=True, help="peak learning rate"
     )
+    return peak
 
 
 def _warmup() -> float:
-    return field(  # type: ignore[no-any-return]
+    share: float = field(
         "optimization/warmup_pct",
         default=0.01,
         ge=0.0,
         le=1.0,
         help="share of the steps over which the learning rate rises",
     )
+    return share
 
 
 def _final() -> float:
-    return field(  # type: ignore[no-any-return]
+    share: float = field(
         "optimization/final_lr_frac",
         default=0.1,
         ge=0.0,
         le=1.0,
         help="learning rate of the last step, as a share of the peak",
     )
+    return share
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -69,28 +68,7 @@ def train_step(
     """Return the state after one optimizer step on `batches` (A, R, T), and its metrics."""
     dropout_key = key(training.seed, Purpose.DROPOUT, state.step) if training.dropout else None
     result = loss_and_gradients(training.model, state.params, batches, dropout_key)
-    updates, opt_state = training.optimizer.update(
-        result.gradients, state.opt_state, state.params
-    )
+    updates, opt_state = training.optimizer.update(result.gradients, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
-    metrics = StepMetrics(result.loss, optax.global_norm(result.gradients), result.targets)
+    metrics = StepMetrics(result.loss, optax.tree.norm(result.gradients), result.targets)
     return TrainState(state.step + 1, params, opt_state), metrics
-
-
-def batch_totals(
-    model: nn.Module, params: Any, batches: MicroBatches
-) -> tuple[jax.Array, jax.Array]:
-    """Return (sum of losses, count of valid targets) of one batch (R, T), without dropout."""
-    total, count = model.apply(  # type: ignore[misc]
-        {"params": params},
-        batches.tokens,
-        batches.targets,
-        batches.weights,
-        batches.positions,
-        batches.segments,
-        method="batch_loss",
-    )
-    return total, count
-
-
-StepFunction = Callable[[TrainState, MicroBatches], tuple[TrainState, StepMetrics]]

@@ -75,9 +75,7 @@ def causal_attention(
         )
         return jnp.swapaxes(flash, 1, 2)
     length, size = q.shape[-2:]
-    scores = jnp.einsum(
-        "bhqk,bhsk->bhqs", q * size**-0.5, k, preferred_element_type=jnp.float32
-    )
+    scores = jnp.einsum("bhqk,bhsk->bhqs", q * size**-0.5, k, preferred_element_type=jnp.float32)
     allowed = jnp.tril(jnp.ones((length, length), bool))[None, None]
     if segments is not None:
         allowed = allowed & (segments[:, None, :, None] == segments[:, None, None, :])

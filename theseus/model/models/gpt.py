@@ -178,7 +178,7 @@ class GPT(nn.Module):
         module, variables = self.unbind()
 
         def unembed(variables: Any, rows: jax.Array) -> jax.Array:
-            logits: jax.Array = module.apply(variables, rows, method="unembed")
+            logits: Any = module.apply(variables, rows, method="unembed")
             return logits
 
         return chunked_cross_entropy(unembed, variables, x, targets, weights, self.vocab_size)
