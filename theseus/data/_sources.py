@@ -53,6 +53,24 @@ class Rows:
         tokens[: stop - start] = file.tokens[start:stop]
         return stop - start
 
+    def notes(self) -> list[str]:
+        """Return what is worth telling about rows that a block cuts, a line each."""
+        if self.packed or not self.count:
+            return []
+        ends = self._file.ends.astype(np.int64)
+        starts = np.concatenate([[0], ends[:-1]])
+        cut = int((ends - starts > self._block + 1).sum())
+        unlearnt = sum(
+            not self._file.mask[start + 1 : min(start + self._block + 1, end)].any()
+            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        )
+        told = []
+        if cut:
+            told.append(f"{cut} of {self.count} rows are cut to {self._block} tokens")
+        if unlearnt:
+            told.append(f"{unlearnt} of {self.count} rows have nothing to learn in them")
+        return told
+
 
 class Source:
     """The token files of one `Sampling`."""
@@ -181,7 +199,7 @@ def _job_for(cls: type, kind: Kind) -> str | None:
         if isinstance(entry.target, str) and not entry.target.startswith("theseus.data."):
             continue  # a trainer: its module imports JAX
         job = entry.load()
-        if issubclass(job, TokenizeJob) and kind == job.KIND and _same(job.DATASET, cls):
+        if issubclass(job, TokenizeJob) and _same(job.DATASET, cls) and job.kind() == kind:
             return entry.key
     return None
 

@@ -126,6 +126,16 @@ class Mixture:
         """The rows held out, over all datasets."""
         return sum(source.val.count for source in self.sources)
 
+    def notes(self) -> list[str]:
+        """Return what a trainer should say about the rows before it starts, a line each.
+
+        Looks at every row of the datasets that keep rows apart: rows that the block cuts, and rows
+        that have nothing to learn in them, which is what a cut may leave of a conversation.
+        """
+        return [
+            f"{source.name}: {note}" for source in self.sources for note in source.train.notes()
+        ]
+
     def epochs(self, steps: int) -> float:
         """Return how often the dataset that is read most will have been read after these steps."""
         return max(self.epochs_by_dataset(steps).values())
@@ -170,11 +180,16 @@ class Mixture:
         rows
             Which rows of each batch, for the part of one host; every host gets as many batches.
         """
-        total = self.validation_rows
-        count = total if limit is None else min(total, limit)
-        numbers = np.arange(count) * total // max(count, 1)
+        unit = self._rows_per_draw
+        if rows_per_batch % unit:
+            msg = f"validation of pairs needs an even number of rows, not {rows_per_batch}"
+            raise UserError(msg)
+        total = self.validation_rows // unit
+        count = total if limit is None else min(total, limit // unit)
+        draws = np.arange(count) * total // max(count, 1)
+        numbers = (draws[:, None] * unit + np.arange(unit)).ravel()
         starts = np.cumsum([0, *(source.val.count for source in self.sources)])
-        for begin in range(0, count, rows_per_batch):
+        for begin in range(0, len(numbers), rows_per_batch):
             wanted: list[tuple[Rows, int] | None] = [None] * rows_per_batch
             for at, number in enumerate(numbers[begin : begin + rows_per_batch].tolist()):
                 source = int(np.searchsorted(starts, number, side="right")) - 1

@@ -17,12 +17,17 @@ from typing import Any, ClassVar, cast
 from theseus.config import configure, field
 from theseus.data._files import only_writer
 from theseus.data._packing import Counts, Packer
+from theseus.data._rows import RowsLayout
 from theseus.data._settings import differences, settings_of
 from theseus.data._tokenizing import Attempt, Layout, Pace
 from theseus.data.datasets import FineWeb, Hub, StdLib, Text
 from theseus.data.datasets.base import (
+    ChatTemplateDataset,
+    ContrastiveDataset,
     Dataset,
     PretrainingDataset,
+    StreamingChatTemplateDataset,
+    StreamingContrastiveDataset,
     StreamingPretrainingDataset,
 )
 from theseus.data.token_file import (
@@ -64,7 +69,6 @@ class TokenizeJob(Job):
     """The common part of the jobs that write token files; see the subclasses."""
 
     DATASET: ClassVar[type[Dataset[Any]] | None] = None
-    KIND: ClassVar[Kind]
     TAKES: ClassVar[tuple[type, ...]]
     PACE: ClassVar[Pace] = Pace()
 
@@ -91,6 +95,11 @@ class TokenizeJob(Job):
             raise UserError(msg)
         return cast(type[Dataset[Any]], given)
 
+    @classmethod
+    @abstractmethod
+    def kind(cls) -> Kind:
+        """Return what kind of files this writes."""
+
     @abstractmethod
     def layout(self, tokenizer: Tokenizer, config: TokenizeConfig) -> Layout:
         """Return how items become the content of files."""
@@ -111,8 +120,8 @@ class TokenizeJob(Job):
         """Write the files, from where an earlier attempt got to."""
         config = configure(TokenizeConfig)
         cls = self.dataset()
-        key = dataset_key(cls)
-        target = token_folder(self.root, key, config.suffix, self.KIND)
+        key, kind = dataset_key(cls), self.kind()
+        target = token_folder(self.root, key, config.suffix, kind)
         dataset = cls()
         tokenizer = load_tokenizer(configure(TokenizerConfig), self.root)
         settings = settings_of(TokenizeConfig, self.CONFIG)
@@ -126,14 +135,14 @@ class TokenizeJob(Job):
         with only_writer(target.with_name(f".{target.name}.lock"), str(target)):
             there = finished_sidecar(target)
             if there is not None:
-                _refuse_another(target, there, comparable(**facts) | {"kind": self.KIND})
+                _refuse_another(target, there, comparable(**facts) | {"kind": kind})
                 recorder.event(
                     "unchanged",
                     message=f"nothing to do: {target} holds these tokens already",
                     folder=str(target),
                 )
                 return
-            names = [f"{split}{ending}" for split in SPLITS for ending in FILES[self.KIND]]
+            names = [f"{split}{ending}" for split in SPLITS for ending in FILES[kind]]
             attempt = Attempt(
                 recorder,
                 dataset,
@@ -143,15 +152,15 @@ class TokenizeJob(Job):
                 max_samples=config.max_samples,
                 pace=self.PACE,
             )
-            with TokenWriter(target, names, comparable(**facts) | {"kind": self.KIND}) as writer:
+            with TokenWriter(target, names, comparable(**facts) | {"kind": kind}) as writer:
                 counts = attempt.run(writer)
                 if not counts.items:
                     shutil.rmtree(unfinished_folder(target))
-                    raise UserError(_nothing_came(key, facts))
+                    raise UserError(_nothing_came(key, facts, counts))
                 _warn(recorder, counts, config)
                 writer.finish(
                     Sidecar(
-                        kind=self.KIND,
+                        kind=kind,
                         dtype=dtype_for(tokenizer.vocab_size),
                         tokens=counts.tokens,
                         documents=counts.documents,
@@ -168,8 +177,12 @@ class TokenizeVariableDatasetJob(TokenizeJob):
     for byte those of an uninterrupted run.
     """
 
-    KIND = "packed"
     TAKES = (PretrainingDataset, StreamingPretrainingDataset)
+
+    @classmethod
+    def kind(cls) -> Kind:
+        """Return that documents are packed."""
+        return "packed"
 
     def layout(self, tokenizer: Tokenizer, config: TokenizeConfig) -> Layout:
         """Return the layout of packed documents."""
@@ -201,6 +214,52 @@ class PackedLayout:
     def pack(self, encoded: Any, counts: Counts) -> tuple[dict[str, Any], Counts]:
         """Return what to append to which file."""
         return self.packer.pack(encoded, counts)
+
+
+@dataclass
+class BlockwiseConfig:
+    """What is learnt of a conversation."""
+
+    assistant_only: bool = field(
+        "data/assistant_only",
+        default=True,
+        help="of a conversation, learn only what the assistant says",
+    )
+
+
+class TokenizeBlockwiseDatasetJob(TokenizeJob):
+    """Write texts, conversations or pairs row by row; a trainer fills the rows up with padding.
+
+    What is to be learnt is written apart from the tokens and has nothing to do with padding: the
+    model reads all of a conversation, whatever it is asked to learn of it. Interrupted, it goes on
+    as `TokenizeVariableDatasetJob` does.
+    """
+
+    CONFIG = BlockwiseConfig
+    TAKES = (
+        PretrainingDataset,
+        StreamingPretrainingDataset,
+        ChatTemplateDataset,
+        StreamingChatTemplateDataset,
+        ContrastiveDataset,
+        StreamingContrastiveDataset,
+    )
+
+    @classmethod
+    def kind(cls) -> Kind:
+        """Return `pairs` for a dataset of pairs, else `rows`."""
+        pairs = issubclass(cls.dataset(), ContrastiveDataset | StreamingContrastiveDataset)
+        return "pairs" if pairs else "rows"
+
+    def layout(self, tokenizer: Tokenizer, config: TokenizeConfig) -> Layout:
+        """Return the layout of rows that stand alone."""
+        return RowsLayout(
+            tokenizer=tokenizer,
+            assistant_only=configure(BlockwiseConfig).assistant_only,
+            max_tokens=config.max_tokens,
+            val_pct=config.val_pct,
+            seed=config.seed,
+        )
 
 
 class TokenizeFineWeb(TokenizeVariableDatasetJob):
@@ -238,7 +297,10 @@ def _refuse_another(target: Any, there: Sidecar, wanted: dict[str, Any]) -> None
         raise UserError(msg)
 
 
-def _nothing_came(key: str, facts: dict[str, Any]) -> str:
+def _nothing_came(key: str, facts: dict[str, Any], counts: Counts) -> str:
+    if counts.full:
+        most = facts["settings"]["data.max_tokens"]
+        return f"the first row of '{key}' is longer than data.max_tokens={most}; raise it"
     settings = ", ".join(
         f"{name}={value!r}" for name, value in facts["dataset"]["settings"].items()
     )
