@@ -63,7 +63,7 @@ def test_a_finished_run_leaves_what_the_records_promise(root):
     assert run.series("train/loss") == ([1, 2, 3, 4], [10.0, 5.0, 10 / 3, 2.5])
     assert run.metrics()[1]["tokens"] == 16
     assert kinds(run) == ["opened", "ended"]
-    assert "step 3  train/loss 3.333  lr 3.0e-4" in run.log_path.read_text()
+    assert "step 3  train/loss 3.33333  lr 0.0003" in run.log_path.read_text()
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -124,7 +124,8 @@ class RunRecorder:
                     self._keep_best(step, value)
             if self._audience:
                 self._news.append(lambda view: view.report(step, tokens, plain))
-        shown_values = "  ".join([f"{name} {words.number(value)}" for name, value in plain.items()])
+        # Plainer than in a view, and at a fifth of the cost: this is the job's own thread.
+        shown_values = "  ".join([f"{name} {value:.6g}" for name, value in plain.items()])
         log.line(f"step {step}  {shown_values}")
 
     def event(self, kind: str, **facts: Any) -> None:
