@@ -111,6 +111,29 @@ def test_an_unreachable_hub_is_named_with_the_way_to_use_local_files():
     assert "data.fineweb.path to a folder of .parquet or .jsonl files" in message
 
 
+def test_a_hub_dataset_is_asked_for_as_it_is_configured(monkeypatch):
+    import datasets
+
+    asked = []
+
+    def load_dataset(*args, **options):
+        asked.append((args, options))
+        return datasets.Dataset.from_dict({"story": ["once", "upon"]}).to_iterable_dataset()
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    values = {
+        "data.hub.path": "owner/stories",
+        "data.hub.name": "short",
+        "data.hub.split": "validation",
+        "data.hub.column": "story",
+        "data.hub.revision": "v2",
+    }
+    assert texts_of(Hub, values) == ["once", "upon"]
+    assert asked == [
+        (("owner/stories", "short"), {"split": "validation", "revision": "v2", "streaming": True})
+    ]
+
+
 def test_a_local_path_that_is_missing_or_empty_is_named(tmp_path):
     assert "no file or folder" in refusal_of(FineWeb, {"data.fineweb.path": "/nowhere/at/all"})
     assert "no data files in" in refusal_of(FineWeb, {"data.fineweb.path": str(tmp_path)})

@@ -209,6 +209,7 @@ def test_finished_tokens_are_not_made_again(root):
     before = (root / "data" / "Few" / "train.bin").stat().st_mtime_ns
     memory = run_job(TokenizeFew, root)
     assert memory.kinds() == ["unchanged"]
+    assert memory.steps == [(820, 820, {"unit": "tokens", "documents": 40})]
     assert (root / "data" / "Few" / "train.bin").stat().st_mtime_ns == before
 
 

@@ -141,6 +141,10 @@ class TokenizeJob(Job):
                     message=f"nothing to do: {target} holds these tokens already",
                     folder=str(target),
                 )
+                done = sum(there.tokens.values())
+                recorder.progress(
+                    done, done, unit="tokens", documents=sum(there.documents.values())
+                )
                 return
             names = [f"{split}{ending}" for split in SPLITS for ending in FILES[kind]]
             attempt = Attempt(

@@ -39,6 +39,7 @@ class Remote:
     name: str | None
     split: str
     column: str
+    revision: str | None = None
 
     def starting_at(self, index: int) -> Iterator[str]:
         """Iterate over the texts from this one on; after a network error, from the next one on.
@@ -120,7 +121,9 @@ class Remote:
             raise UserError(msg)
         _resolve_hub()
         try:
-            return datasets.load_dataset(self.path, self.name, split=self.split, streaming=True)
+            return datasets.load_dataset(
+                self.path, self.name, split=self.split, revision=self.revision, streaming=True
+            )
         except Exception as error:
             missing = type(error).__name__ == "DatasetNotFoundError" or isinstance(
                 error, ValueError

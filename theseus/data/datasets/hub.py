@@ -26,6 +26,11 @@ class HubConfig:
     )
     split: str = field("data/hub/split", default="train", help="the split to read")
     column: str = field("data/hub/column", default="text", help="the column that holds the text")
+    revision: str | None = field(
+        "data/hub/revision",
+        default=None,
+        help="a commit or tag of the dataset, so that it stays the same; none: the newest",
+    )
 
 
 class Hub(StreamingPretrainingDataset):
@@ -36,7 +41,9 @@ class Hub(StreamingPretrainingDataset):
     def __init__(self) -> None:
         self.check()
         args = configure(self.CONFIG)
-        self._remote = Remote("data.hub.path", args.path, args.name, args.split, args.column)
+        self._remote = Remote(
+            "data.hub.path", args.path, args.name, args.split, args.column, args.revision
+        )
 
     @classmethod
     def check(cls) -> None:
@@ -49,13 +56,14 @@ class Hub(StreamingPretrainingDataset):
             raise UserError(msg)
 
     def source(self) -> Mapping[str, Any]:
-        """Return which dataset, part, split and column this is."""
+        """Return which dataset, part, split, column and revision this is."""
         remote = self._remote
         return {
             "path": remote.path,
             "name": remote.name,
             "split": remote.split,
             "column": remote.column,
+            "revision": remote.revision,
         }
 
     def __iter__(self) -> Iterator[str]:
