@@ -71,6 +71,7 @@ __all__ = [
     "configure",
     "describe",
     "field",
+    "keys_of",
     "load",
     "override",
     "register_session",
@@ -365,6 +366,12 @@ def _record(config: DictConfig, spec: KeySpec) -> KeyRecord:
         spec.owners,
         spec.hint,
     )
+
+
+def keys_of(cls: type) -> dict[str, str]:
+    """Return field name → dotted key of the fields that `field` made."""
+    declared = {item.name: declaration_of(item) for item in dataclasses.fields(cls)}
+    return {name: found.key for name, found in declared.items() if found is not None}
 
 
 def changed(config: DictConfig) -> dict[str, Any]:

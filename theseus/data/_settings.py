@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from theseus.config import configure
+from theseus.config import configure, keys_of
 
 
 def settings_of(*classes: type | None) -> dict[str, Any]:
@@ -17,15 +17,6 @@ def settings_of(*classes: type | None) -> dict[str, Any]:
         if cls is not None:
             found.update(_settings(configure(cls)))
     return found
-
-
-def keys_of(cls: type) -> dict[str, str]:
-    """Return field name → dotted key of the fields that `theseus.config.field` made."""
-    return {
-        item.name: item.metadata["theseus"].key
-        for item in dataclasses.fields(cls)
-        if "theseus" in item.metadata
-    }
 
 
 def _settings(instance: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from theseus import registry
-from theseus.config import ConfigError
-from theseus.data._settings import keys_of, settings_of
+from theseus.config import ConfigError, keys_of
+from theseus.data._settings import settings_of
 from theseus.data.datasets.base import Dataset
 from theseus.data.datasets.sampling import Sampling
 from theseus.data.token_file import META, Kind, Sidecar, TokenFile, dataset_key, token_folder

@@ -237,6 +237,8 @@ class BaseTrainer(Job, Generic[C, M]):
         step = checkpoints.steps()[-1] if checkpoints.steps() else 0
         state = self._first_state(checkpoints, step)
         recorder.event("started", **self._facts(step))
+        for message in self._warnings():
+            recorder.event("warning", message=message)
         if step:
             recorder.event("resumed", step=step)
         loop = _Loop(self, recorder, checkpoints)
@@ -253,6 +255,16 @@ class BaseTrainer(Job, Generic[C, M]):
         make = partial(initial_state, self._training, self.args.block_size)
         # Compiled to run once: optimising would take ten times as long as running it.
         return jax.jit(make, out_shardings=replicated, compiler_options=RUNS_ONCE)()
+
+    def _warnings(self) -> list[str]:
+        """Return what the user should know before the first step."""
+        notes = self.mixture.notes()
+        if self.args.validation and not self.mixture.has_validation:
+            notes.append(
+                "training.validation is on, but no rows are held out: tokenize with data.val_pct "
+                "above 0, or set training.validation=false"
+            )
+        return notes
 
     def _facts(self, step: int) -> dict[str, Any]:
         params = jax.tree.leaves(self._abstract_state.params)

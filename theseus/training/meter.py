@@ -6,6 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Steps are read from the device a few at once: over a shorter time their speed would be chance.
+SHORTEST_SECONDS = 0.5
+
 
 class Meter:
     """Measure tokens per second between reports, leaving out compilation, validation and saving."""
@@ -15,6 +18,7 @@ class Meter:
         self._began = time.perf_counter()
         self._left_out = 0.0
         self._steps = 0
+        self._speed: float | None = None
         self.compile_seconds = 0.0
 
     def start(self) -> None:
@@ -43,10 +47,10 @@ class Meter:
         self.compile_seconds += time.perf_counter() - began
 
     def tokens_per_second(self) -> float | None:
-        """Return the speed since the last call, or None before a step has finished."""
+        """Return the speed since the last call that was long enough ago; None before the first."""
         seconds = time.perf_counter() - self._began - self._left_out
-        if self._steps == 0 or seconds <= 0:
-            return None
-        speed = self._steps * self._tokens_per_step / seconds
-        self.start()
-        return speed
+        if self._steps and (self._speed is None or seconds >= SHORTEST_SECONDS):
+            self._speed = self._steps * self._tokens_per_step / max(seconds, 1e-9)
+            if seconds >= SHORTEST_SECONDS:
+                self.start()
+        return self._speed
