@@ -90,11 +90,17 @@ def loss(params: dict[str, Any], tokens: jax.Array, targets: jax.Array, dtype: A
     return optax.softmax_cross_entropy_with_integer_labels(logits, targets).sum()
 
 
-def optimizer(steps: int = 1000) -> optax.GradientTransformation:
-    """Return clipping and AdamW with a warm-up, as the trainer has them by default."""
-    rate = optax.warmup_constant_schedule(0.0, 6e-4, max(steps // 100, 1))
-    decayed = lambda params: jax.tree.map(lambda p: p.ndim >= 2, params)  # noqa: E731
-    adamw = optax.adamw(rate, b1=0.9, b2=0.95, weight_decay=0.1, mask=decayed)
+def optimizer(learning_rate: optax.ScalarOrSchedule = 6e-4) -> optax.GradientTransformation:
+    """Return clipping and AdamW, as the trainer has them by default; matrices decay."""
+
+    def decayed(params: Any) -> Any:
+        def is_matrix(path: Any, _: Any) -> bool:
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            return not any(word in name for word in ("bias", "norm"))
+
+        return jax.tree_util.tree_map_with_path(is_matrix, params)
+
+    adamw = optax.adamw(learning_rate, b1=0.9, b2=0.95, weight_decay=0.1, mask=decayed)
     return optax.chain(optax.clip_by_global_norm(1.0), adamw)
 
 

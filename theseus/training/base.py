@@ -460,6 +460,7 @@ class _Loop:
             raise StopRequested(msg)
 
     def _diverged(self, step: int, loss: float) -> None:
+        self.checkpoints.wait()
         kept = self.checkpoints.steps()
         told = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
         msg = (

@@ -1,0 +1,91 @@
+"""The loss curve of a run beside that of a hand-written loop on the same rows.
+
+    python -m benchmarks.curve ROOT/runs/general/default/quickstart-… ROOT
+
+Reads the run's configuration and metrics, trains `benchmarks.minimal` on the very rows that the run
+read, with the same sizes, schedule and optimizer but weights of its own, and prints both losses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+
+import jax.numpy as jnp
+from omegaconf import OmegaConf
+
+from benchmarks import minimal
+from theseus.data.datasets import Sampling
+from theseus.data.mixture import Mixture
+from theseus.runs import Run
+from theseus.training.feed import micro_batches
+from theseus.training.plan import plan
+from theseus.training.schedules import WSD
+
+WINDOW = 20  # steps whose losses are averaged: single steps differ by their rows
+
+
+def main() -> None:
+    """Print `tokens, loss of the run, loss of the loop` at ten places."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("root", type=Path, help="the root that it was trained in")
+    options = parser.parse_args()
+    run = Run(options.run)
+    config = OmegaConf.load(options.run / "config.yaml")
+    shape, training = config.architecture, config.training
+    sizes = plan(
+        tokens=training.tokens,
+        batch_size=training.batch_size,
+        block_size=shape.block_size,
+        per_device_batch_size=training.per_device_batch_size,
+        devices=1,
+    )
+    mixture = Mixture(
+        [Sampling(config.data.dataset)],
+        root=options.root,
+        block_size=shape.block_size,
+        batch_size=training.batch_size,
+        seed=training.seed,
+        suffix=config.data.suffix,
+    )
+    optimization = config.optimization
+    rate = WSD(
+        lr=optimization.lr,
+        warmup_pct=optimization.warmup_pct,
+        decay_pct=optimization.decay_pct,
+        final_lr_frac=optimization.final_lr_frac,
+    ).build(sizes.steps)
+    params = minimal.initial(
+        minimal.Sizes(
+            n_embd=shape.n_embd,
+            n_layers=shape.n_layers,
+            n_head=shape.n_head or max(1, shape.n_embd // 64),
+            block_size=shape.block_size,
+            vocab_size=shape.vocab_size,
+        )
+    )
+    optimizer = minimal.optimizer(rate)
+    opt_state, step = optimizer.init(params), minimal.make_step(optimizer)
+    losses = []
+    for number in range(sizes.steps):
+        batch = micro_batches(mixture, sizes, number)
+        params, opt_state, loss = step(
+            params, opt_state, jnp.asarray(batch.tokens), jnp.asarray(batch.targets)
+        )
+        losses.append(float(loss))
+    ours = dict(zip(*run.series("train/loss"), strict=True))
+    print(f"{'step':>6} {'tokens':>10} {'the run':>8} {'the loop':>8}")
+    for part in range(11):
+        last = max(round(part / 10 * sizes.steps), 1)
+        window = range(max(1, last - WINDOW + 1), last + 1)
+        reported = [ours[number] for number in window if number in ours]
+        mean = statistics.mean(losses[number - 1] for number in window if number in ours)
+        if reported:
+            tokens = last * sizes.tokens_per_step
+            print(f"{last:6} {tokens:10,} {statistics.mean(reported):8.3f} {mean:8.3f}")
+
+
+if __name__ == "__main__":
+    main()
