@@ -80,11 +80,11 @@ def main() -> None:
     for part in range(11):
         last = max(round(part / 10 * sizes.steps), 1)
         window = range(max(1, last - WINDOW + 1), last + 1)
-        reported = [ours[number] for number in window if number in ours]
-        mean = statistics.mean(losses[number - 1] for number in window if number in ours)
-        if reported:
-            tokens = last * sizes.tokens_per_step
-            print(f"{last:6} {tokens:10,} {statistics.mean(reported):8.3f} {mean:8.3f}")
+        steps = [number for number in window if number in ours]
+        if steps:
+            of_run = statistics.mean(ours[number] for number in steps)
+            of_loop = statistics.mean(losses[number - 1] for number in steps)
+            print(f"{last:6} {last * sizes.tokens_per_step:10,} {of_run:8.3f} {of_loop:8.3f}")
 
 
 if __name__ == "__main__":

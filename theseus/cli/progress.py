@@ -104,7 +104,11 @@ class TerminalView:
             self._say(Text(f"  {line}"))
         if self._finished_before:
             when = f" on {words.moment(summary.since)}" if summary.since else ""
-            self._say(Text(f"  already finished{when}; `job(fresh=True)` starts a new one"))
+            self._say(
+                Text(
+                    f"  already finished{when}; `job(fresh=True)` or `theseus run --fresh` starts a new one"
+                )
+            )
         elif summary.state != "finished":
             self._say(Text(f"  log     {words.shown_path(run.log_path)}"))
             self._say(Text(f"  {summary.next_step(AGAIN)}"))
