@@ -3,7 +3,8 @@
     python -m benchmarks.curve ROOT/runs/general/default/quickstart-… ROOT
 
 Reads the run's configuration and metrics, trains `benchmarks.minimal` on the very rows that the run
-read, with the same sizes, schedule and optimizer but weights of its own, and prints both losses.
+read, with the same sizes, schedule and optimizer, and prints the losses of both. It begins with the
+weights that the run began with; `--own-weights` draws others, which shows how much is chance.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import argparse
 import statistics
 from pathlib import Path
 
+import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from omegaconf import OmegaConf
 
 from benchmarks import minimal
+from theseus.config import build, configuration, configure
 from theseus.data.datasets import Sampling
 from theseus.data.mixture import Mixture
+from theseus.model.models import GPT
 from theseus.runs import Run
 from theseus.training.feed import micro_batches
 from theseus.training.plan import plan
 from theseus.training.schedules import WSD
+from theseus.training.state import boxed_parameters
 
 WINDOW = 20  # steps whose losses are averaged: single steps differ by their rows
 
@@ -31,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="the folder of a finished run")
     parser.add_argument("root", type=Path, help="the root that it was trained in")
+    parser.add_argument("--own-weights", type=int, metavar="SEED", help="draw the loop's own")
     options = parser.parse_args()
     run = Run(options.run)
     config = OmegaConf.load(options.run / "config.yaml")
@@ -57,15 +64,17 @@ def main() -> None:
         decay_pct=optimization.decay_pct,
         final_lr_frac=optimization.final_lr_frac,
     ).build(sizes.steps)
-    params = minimal.initial(
-        minimal.Sizes(
-            n_embd=shape.n_embd,
-            n_layers=shape.n_layers,
-            n_head=shape.n_head or max(1, shape.n_embd // 64),
-            block_size=shape.block_size,
-            vocab_size=shape.vocab_size,
+    if options.own_weights is None:
+        with configuration(build(GPT, values={"architecture": dict(shape)})):
+            model = configure(GPT)
+        boxed = jax.jit(lambda: boxed_parameters(model, training.seed, shape.block_size))()
+        params = minimal.from_gpt(nn.meta.unbox(boxed))
+    else:
+        heads = shape.n_head or max(1, shape.n_embd // 64)
+        drawn = minimal.Sizes(
+            shape.n_embd, shape.n_layers, heads, shape.block_size, shape.vocab_size
         )
-    )
+        params = minimal.initial(drawn, options.own_weights)
     optimizer = minimal.optimizer(rate)
     opt_state, step = optimizer.init(params), minimal.make_step(optimizer)
     losses = []

@@ -59,6 +59,26 @@ def initial(sizes: Sizes, seed: int = 0) -> dict[str, Any]:
     }
 
 
+def from_gpt(params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `theseus.model.models.GPT`, unboxed, in the layout used here."""
+    blocks = params["blocks"]
+
+    def layer(index: int) -> dict[str, Any]:
+        attention, mlp = blocks["attention"], blocks["mlp"]
+        norms = {
+            name: (blocks[kind]["scale"][index], blocks[kind]["bias"][index])
+            for name, kind in (("norm1", "attention_norm"), ("norm2", "mlp_norm"))
+        }
+        return norms | {name: part[index] for name, part in {**attention, **mlp}.items()}
+
+    return {
+        "tokens": params["token_embedding"],
+        "positions": params["position_embedding"],
+        "layers": [layer(index) for index in range(blocks["attention"]["qkv"].shape[0])],
+        "norm": (params["final_norm"]["scale"], params["final_norm"]["bias"]),
+    }
+
+
 def layer_norm(x: jax.Array, weights: tuple[jax.Array, jax.Array]) -> jax.Array:
     """Normalise the last axis of x (..., D)."""
     centred = x - x.mean(-1, keepdims=True)
