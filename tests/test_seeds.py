@@ -7,6 +7,7 @@ indentation that one of them lost; the hub's dataset is a folder of the same nam
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -122,6 +123,35 @@ def test_making_it_your_own_runs_from_a_script(hub: Path) -> None:
     metrics = [line for line in (trained / "metrics.jsonl").read_text().splitlines() if line]
     assert len(metrics) == 32  # 32,768 tokens, 8 rows of 128, a report after each step
     assert sorted(p.name for p in (trained / "checkpoints").glob("[0-9]*")) == ["24", "32"]
+
+
+@pytest.mark.slow
+def test_a_run_is_called_what_its_user_called_it(tmp_path: Path) -> None:
+    """The chapter's run named `dont matter what's here now`, made small, trains under that name."""
+    tokens = textwrap.dedent(
+        f"""
+        from theseus.quick import quick
+        with quick("{ROOT}") as q:
+            q.build("data/tokenize/stdlib", "tokens")
+            q.config.data.max_tokens = 20_000
+            q.create()()
+        """
+    )
+    smaller = """
+    q.config.architecture.n_layers = 1
+    q.config.architecture.block_size = 32
+    q.config.architecture.vocab_size = 257
+    q.config.training.batch_size = 4
+    q.config.training.tokens = 512
+    q.config.training.validation = False
+    print(q.create()())
+"""
+    printed = run(tokens + remote_blocks()[0] + smaller, tmp_path)
+    assert "dont matter what's here now" in printed
+    (record,) = (tmp_path / "root" / "runs").glob("general/default/dont*/run.json")
+    assert json.loads(record.read_text())["name"] == "dont matter what's here now"
+    assert "'" not in record.parent.name
+    assert " " not in record.parent.name
 
 
 def test_remote_training_up_to_the_file_runs_from_a_script(tmp_path: Path) -> None:

@@ -206,14 +206,8 @@ class Items(ListConfig):
             spec.fit([plain(item) for item in items])
 
 
-class Entries(DictConfig):
-    """A mapping with free names whose values are checked when it is edited in place, too."""
-
-    def _set_item_impl(self, key: Any, value: Any) -> None:
-        spec = spec_of(self._get_parent(), self._key())
-        if spec is not None:
-            spec.fit({**plain(self), key: plain(value)})
-        super()._set_item_impl(key, value)
+class Explained(DictConfig):
+    """A mapping whose errors say what is wrong in our words, where OmegaConf would add its own."""
 
     def _format_and_raise(
         self,
@@ -225,10 +219,27 @@ class Entries(DictConfig):
     ) -> NoReturn:
         if isinstance(cause, ConfigError):
             raise cause.with_traceback(None) from None
+        full = str(self._get_full_key(key)) if key is not None else None
+        if full is not None and isinstance(cause, MissingMandatoryValue):
+            spec = spec_of(self, key)
+            told = spec.why_unset() if spec else full
+            raise MissingValueError(f"no value yet for {told}", full) from None
+        if full is not None and isinstance(cause, ConfigAttributeError | ConfigKeyError):
+            raise unknown_key(self, full) from None
         super()._format_and_raise(key, value, cause, msg, type_override)
 
 
-class Section(DictConfig):
+class Entries(Explained):
+    """A mapping with free names whose values are checked when it is edited in place, too."""
+
+    def _set_item_impl(self, key: Any, value: Any) -> None:
+        spec = spec_of(self._get_parent(), self._key())
+        if spec is not None:
+            spec.fit({**plain(self), key: plain(value)})
+        super()._set_item_impl(key, value)
+
+
+class Section(Explained):
     """A part of a typed configuration: its keys are fixed, its values are checked."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Section:
@@ -258,25 +269,6 @@ class Section(DictConfig):
                 content[key][name] = item
         else:
             content[key] = spec.node(plain(value), self, key)
-
-    def _format_and_raise(
-        self,
-        key: Any,
-        value: Any,
-        cause: Exception,
-        msg: str | None = None,
-        type_override: Any = None,
-    ) -> NoReturn:
-        if isinstance(cause, ConfigError):
-            raise cause.with_traceback(None) from None
-        full = str(self._get_full_key(key)) if key is not None else None
-        if full is not None and isinstance(cause, ConfigAttributeError | ConfigKeyError):
-            raise unknown_key(self, full) from None
-        if full is not None and isinstance(cause, MissingMandatoryValue):
-            spec = spec_of(self, key)
-            told = spec.why_unset() if spec else full
-            raise MissingValueError(f"no value yet for {told}", full) from None
-        super()._format_and_raise(key, value, cause, msg, type_override)
 
 
 def plain(value: Any) -> Any:

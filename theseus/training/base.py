@@ -1,14 +1,12 @@
-"""The training loop, and the seven class fields that a trainer is made of."""
+"""The base of all trainers: seven class fields, and what they mean together."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import flax.linen as nn
 import jax
@@ -21,24 +19,20 @@ from theseus.data.mixture import Mixture
 from theseus.data.tokenizer import Tokenizer, TokenizerConfig, load_tokenizer
 from theseus.errors import UserError
 from theseus.hardware.memory import array_bytes, in_words, machine_memory
-from theseus.job import Job, Recorder, StopRequested
+from theseus.job import Job, Recorder
 from theseus.training.checkpoint import Checkpoints
 from theseus.training.config import BaseTrainerConfig
-from theseus.training.extras import Analysis, Evaluation, Measured
-from theseus.training.feed import ahead, in_order, micro_batches
-from theseus.training.loss import MicroBatches, batch_totals
-from theseus.training.meter import Meter
+from theseus.training.extras import Analysis, Evaluation
+from theseus.training.loop import Loop
 from theseus.training.optimizers import AdamW
 from theseus.training.plan import TrainingPlan, plan
 from theseus.training.schedules import WSD, LearningRate
 from theseus.training.state import (
-    StepMetrics,
     Training,
     TrainState,
     boxed_parameters,
     initial_state,
     make_optimizer,
-    train_step,
 )
 
 __all__ = ["BaseTrainer", "BaseTrainerConfig", "Sampling"]
@@ -46,16 +40,11 @@ __all__ = ["BaseTrainer", "BaseTrainerConfig", "Sampling"]
 C = TypeVar("C", bound=BaseTrainerConfig)
 M = TypeVar("M", bound=nn.Module)
 
-IN_FLIGHT = 2  # steps that may be under way at once: enough to keep a device busy
 RUNS_ONCE = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
 STATE_SHARE = 0.95  # of the memory that may be state, so that something is left to compute in
-
-
-class DivergedError(UserError):
-    """The loss is no longer a number."""
 
 
 class BaseTrainer(Job, Generic[C, M]):
@@ -152,7 +141,8 @@ class BaseTrainer(Job, Generic[C, M]):
             return rate
 
     @cached_property
-    def _training(self) -> Training:
+    def training(self) -> Training:
+        """What all steps have in common."""
         with configuration(self.config):
             boxed = jax.eval_shape(
                 lambda: boxed_parameters(self.model, self.args.seed, self.args.block_size)
@@ -164,15 +154,16 @@ class BaseTrainer(Job, Generic[C, M]):
 
     @cached_property
     def _abstract_state(self) -> TrainState:
-        shapes = jax.eval_shape(partial(initial_state, self._training, self.args.block_size))
-        replicated = NamedSharding(self._mesh, PartitionSpec())
+        shapes = jax.eval_shape(partial(initial_state, self.training, self.args.block_size))
+        replicated = NamedSharding(self.mesh, PartitionSpec())
         placed: TrainState = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=replicated), shapes
         )
         return placed
 
     @cached_property
-    def _mesh(self) -> Mesh:
+    def mesh(self) -> Mesh:
+        """The devices, in one row: each has the whole state and a share of the rows."""
         return Mesh(np.asarray(jax.devices()), ("data",))
 
     def datasets(self) -> Any:
@@ -241,7 +232,7 @@ class BaseTrainer(Job, Generic[C, M]):
             recorder.event("warning", message=message)
         if step:
             recorder.event("resumed", step=step)
-        loop = _Loop(self, recorder, checkpoints)
+        loop = Loop(self, recorder, checkpoints)
         try:
             self._state = loop.run(state, step)
         finally:
@@ -251,8 +242,8 @@ class BaseTrainer(Job, Generic[C, M]):
         if step:
             restored: TrainState = checkpoints.restore(step, self._abstract_state)
             return restored
-        replicated = NamedSharding(self._mesh, PartitionSpec())
-        make = partial(initial_state, self._training, self.args.block_size)
+        replicated = NamedSharding(self.mesh, PartitionSpec())
+        make = partial(initial_state, self.training, self.args.block_size)
         # Compiled to run once: optimising would take ten times as long as running it.
         return jax.jit(make, out_shardings=replicated, compiler_options=RUNS_ONCE)()
 
@@ -278,196 +269,6 @@ class BaseTrainer(Job, Generic[C, M]):
             "devices": jax.device_count(),
             "backend": jax.default_backend(),
         }
-
-
-class _Pending(NamedTuple):
-    """A step that has been handed to the device."""
-
-    step: int
-    metrics: StepMetrics
-
-
-class _Loop:
-    """One execution of the loop: what its parts share while it lasts."""
-
-    def __init__(
-        self, trainer: BaseTrainer[Any, Any], recorder: Recorder, checkpoints: Checkpoints
-    ) -> None:
-        self.trainer = trainer
-        self.args = trainer.args
-        self.plan = trainer.plan
-        self.recorder = recorder
-        self.checkpoints = checkpoints
-        self.meter = Meter(trainer.plan.tokens_per_step)
-        self.pending: deque[_Pending] = deque()
-        self.facts: dict[str, float] = {}
-        self.rows = NamedSharding(trainer._mesh, PartitionSpec(None, "data", None))
-        self._totals = jax.jit(partial(batch_totals, trainer.model))
-        self._saved_step = -1
-
-    def run(self, state: TrainState, step: int) -> TrainState:
-        """Take the state from `step` to the last step of the plan."""
-        batches = ahead(self._batch, step, self.plan.steps)
-        compiled = None
-        self._progress(step)
-        try:
-            for batch in batches:
-                if compiled is None:
-                    compiled = self._compile(state, batch)
-                    self.meter.start()
-                state, metrics = compiled(state, batch)
-                step += 1
-                self.pending.append(_Pending(step, metrics))
-                self._settle(IN_FLIGHT - 1)
-                state = self._at_intervals(state, step)
-                if self.recorder.stopping:
-                    self._stop(state, step)
-        finally:
-            batches.close()  # type: ignore[attr-defined]
-        self._settle(0)
-        return state
-
-    def _batch(self, step: int) -> MicroBatches:
-        host = micro_batches(
-            self.trainer.mixture, self.plan, step, jax.process_index(), jax.process_count()
-        )
-        return self._on_devices(host, self.rows)
-
-    @staticmethod
-    def _on_devices(host: MicroBatches, sharding: NamedSharding) -> MicroBatches:
-        placed: MicroBatches = jax.tree.map(
-            lambda part: jax.make_array_from_process_local_data(sharding, part), host
-        )
-        return placed
-
-    def _compile(self, state: TrainState, batch: MicroBatches) -> Any:
-        function = jax.jit(partial(train_step, self.trainer._training), donate_argnums=0)
-        with self.meter.compiling():
-            return function.lower(state, batch).compile()
-
-    def _settle(self, at_most: int) -> None:
-        """Wait until no more than `at_most` steps are under way; read what the others tell."""
-        while len(self.pending) > at_most:
-            step, metrics = self.pending.popleft()
-            loss = float(metrics.loss)
-            self.meter.step()
-            if not math.isfinite(loss):
-                self._diverged(step, loss)
-            rate = float(self.trainer.learning_rate(step - 1))
-            self.facts.update({"loss": loss, "lr": rate})
-            if step % self.args.report_interval == 0 or step == self.plan.steps:
-                self._report(step, metrics, rate)
-            self._progress(step)
-
-    def _report(self, step: int, metrics: StepMetrics, rate: float) -> None:
-        speed = self.meter.tokens_per_second()
-        values = {
-            "train/loss": self.facts["loss"],
-            "train/lr": rate,
-            "train/grad_norm": float(metrics.grad_norm),
-            "train/targets": int(metrics.targets),
-        }
-        if speed is not None:
-            self.facts["tokens_per_second"] = values["train/tokens_per_second"] = speed
-        self.recorder.report(step, values, tokens=step * self.plan.tokens_per_step)
-
-    def _progress(self, step: int) -> None:
-        self.recorder.progress(step, self.plan.steps, unit="steps", **self.facts)
-
-    def _at_intervals(self, state: TrainState, step: int) -> TrainState:
-        last = step == self.plan.steps
-        validate = last or step % self.args.validation_interval == 0
-        if validate and self._wants_validation():
-            self._settle(0)
-            with self.meter.paused():
-                self._validate(state, step)
-        if last or step % self.args.checkpoint_interval == 0:
-            self._settle(0)  # a loss that is not a number is noticed before it is saved
-            with self.meter.paused():
-                self._save(state, step)
-        return state
-
-    def _wants_validation(self) -> bool:
-        held_out = self.args.validation and self.trainer.mixture.has_validation
-        return held_out or (self.args.evaluate and bool(self.trainer.EVALUATION))
-
-    def _validate(self, state: TrainState, step: int) -> None:
-        values: dict[str, float] = {}
-        if self.args.validation and self.trainer.mixture.has_validation:
-            total, count = self._totals_over(self._validation_batches(), state.params)
-            values["val/loss"] = self.facts["val_loss"] = total / max(count, 1)
-        if self.args.evaluate:
-            for evaluation, measured in self._extras(self.trainer.EVALUATION, state, step):
-                found = evaluation.evaluate(measured)
-                values |= {f"eval/{name}": value for name, value in found.items()}
-        self.recorder.report(step, values, tokens=step * self.plan.tokens_per_step)
-        self._progress(step)
-
-    def _validation_batches(self) -> Iterable[MicroBatches]:
-        rows = NamedSharding(self.trainer._mesh, PartitionSpec("data", None))
-        found = self.trainer.mixture.validation(self.plan.rows, limit=self.args.validation_rows)
-        for batch in found:
-            yield self._on_devices(MicroBatches(*in_order(batch)), rows)
-
-    def _totals_over(self, batches: Iterable[MicroBatches], params: Any) -> tuple[float, float]:
-        sums = [self._totals(params, batch) for batch in batches]
-        return sum(float(total) for total, _ in sums), sum(float(count) for _, count in sums)
-
-    def _extras(
-        self, classes: Sequence[type[Any]], state: TrainState, step: int
-    ) -> Iterable[tuple[Any, Measured]]:
-        if not classes:
-            return
-        measured = Measured(
-            model=self.trainer.model,
-            params=state.params,
-            tokenizer=self.trainer.tokenizer,
-            step=step,
-            seed=self.args.seed,
-            validation=self._validation_batches,
-        )
-        for cls in classes:
-            yield cls(), measured
-
-    def _save(self, state: TrainState, step: int) -> None:
-        if step == self._saved_step:
-            return
-        tokens = step * self.plan.tokens_per_step
-        self.checkpoints.save(step, state, tokens=tokens, loss=self.facts.get("loss"))
-        self._saved_step = step
-        self.recorder.event("checkpoint", step=step)
-        if self.args.analyze:
-            for analysis, measured in self._extras(self.trainer.ANALYSIS, state, step):
-                self._keep(type(analysis).__name__, step, analysis.analyze(measured))
-
-    def _keep(self, name: str, step: int, found: dict[str, Any]) -> None:
-        folder = self.recorder.folder / "results"
-        folder.mkdir(exist_ok=True)
-        partial_file = folder / f".{name}-{step}.json"
-        partial_file.write_text(json.dumps({"v": 1, "step": step, **found}))
-        partial_file.rename(folder / f"{name}-{step}.json")
-
-    def _stop(self, state: TrainState, step: int) -> None:
-        self._settle(0)
-        self._save(state, step)
-        self.checkpoints.wait()
-        self.trainer._state = state
-        if step < self.plan.steps:
-            msg = (
-                f"stopped at step {step:,} of {self.plan.steps:,} ({self.recorder.stopping}); "
-                "its checkpoint is saved. Run the same again to go on from there"
-            )
-            raise StopRequested(msg)
-
-    def _diverged(self, step: int, loss: float) -> None:
-        self.checkpoints.wait()
-        kept = self.checkpoints.steps()
-        told = f"the checkpoint of step {kept[-1]:,} is kept" if kept else "no checkpoint yet"
-        msg = (
-            f"the loss of step {step:,} is {loss}: training has diverged ({told}). "
-            "Lower optimization.lr, raise optimization.warmup_pct or lower optimization.grad_clip"
-        )
-        raise DivergedError(msg)
 
 
 def samplings(datasets: Any) -> list[Sampling]:
