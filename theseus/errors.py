@@ -21,6 +21,11 @@ class UserError(Exception):
         return [f"{type(self).__name__}: {self}", *([where] if where else [])]
 
 
+def not_installed(what: str, package: str) -> UserError:
+    """Return the error for something that a plain installation comes without."""
+    return UserError(f"{what} needs the package '{package}': pip install 'theseus-jupyter[run]'")
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is most like `word`, or None when none is close."""
     known = list(known)

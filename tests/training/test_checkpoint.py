@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from theseus.errors import UserError
+from theseus.training import checkpoint
 from theseus.training.checkpoint import CheckpointError, Checkpoints
 
 
@@ -75,3 +77,14 @@ def test_a_save_that_fails_says_so_and_keeps_the_earlier_one(tmp_path: Path) -> 
     checkpoints.save(3, state())
     checkpoints.wait()
     assert checkpoints.steps() == [1, 3]
+
+
+def test_training_without_a_way_to_save_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = checkpoint.importlib.util.find_spec
+    monkeypatch.setattr(
+        checkpoint.importlib.util,
+        "find_spec",
+        lambda name: None if name == "orbax" else real(name),
+    )
+    with pytest.raises(UserError, match=r"orbax-checkpoint.*theseus-jupyter\[run\]"):
+        checkpoint.check_installed()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from theseus.errors import UserError, did_you_mean
+from theseus.errors import UserError, did_you_mean, not_installed
 
 if TYPE_CHECKING:
     import tiktoken
@@ -60,7 +60,7 @@ class HuggingFaceTokenizer:
         try:
             from tokenizers import Tokenizer as Loaded
         except ImportError:
-            raise not_installed("tokenizers") from None
+            raise not_installed("this tokenizer", "tokenizers") from None
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             vocabulary = Loaded.from_str(json.dumps(content)).get_vocab(with_added_tokens=True)
@@ -173,12 +173,6 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def not_installed(package: str) -> UserError:
-    return UserError(
-        f"this tokenizer needs the package '{package}': pip install 'theseus-jupyter[run]'"
-    )
 
 
 def _end_token(where: str, known: Collection[str], listed: Collection[str], eos: str) -> str:

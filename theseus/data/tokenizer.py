@@ -19,10 +19,9 @@ from theseus.data._backends import (
     Ids,
     TiktokenTokenizer,
     available_cores,
-    not_installed,
 )
 from theseus.data._files import path_safe
-from theseus.errors import UserError, did_you_mean
+from theseus.errors import UserError, did_you_mean, not_installed
 
 if TYPE_CHECKING:
     import tiktoken
@@ -39,7 +38,6 @@ __all__ = [
     "find_tokenizer_file",
     "identity_differences",
     "load_tokenizer",
-    "not_installed",
 ]
 
 
@@ -152,7 +150,7 @@ def _tiktoken_encoding(name: str) -> tiktoken.Encoding:
     try:
         import tiktoken
     except ImportError:
-        raise not_installed("tiktoken") from None
+        raise not_installed("this tokenizer", "tiktoken") from None
     known = tiktoken.list_encoding_names()
     if name not in known:
         hint = did_you_mean(name, known)

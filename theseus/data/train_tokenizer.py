@@ -20,8 +20,8 @@ from theseus.data.datasets.base import (
     PretrainingDataset,
     StreamingPretrainingDataset,
 )
-from theseus.data.tokenizer import END, HuggingFaceTokenizer, not_installed
-from theseus.errors import UserError
+from theseus.data.tokenizer import END, HuggingFaceTokenizer
+from theseus.errors import UserError, not_installed
 from theseus.job import Job, Recorder, StopRequested
 
 VERSION = 1
@@ -103,7 +103,7 @@ class TrainTokenizerJob(Job):
         try:
             from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
         except ImportError:
-            raise not_installed("tokenizers") from None
+            raise not_installed("training a tokenizer", "tokenizers") from None
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()

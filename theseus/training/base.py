@@ -20,7 +20,7 @@ from theseus.data.tokenizer import Tokenizer, TokenizerConfig, load_tokenizer
 from theseus.errors import UserError
 from theseus.hardware.memory import array_bytes, in_words, machine_memory
 from theseus.job import Job, Recorder
-from theseus.training.checkpoint import Checkpoints
+from theseus.training.checkpoint import Checkpoints, check_installed
 from theseus.training.config import BaseTrainerConfig
 from theseus.training.extras import Analysis, Evaluation
 from theseus.training.loop import Loop
@@ -193,6 +193,7 @@ class BaseTrainer(Job, Generic[C, M]):
 
     def check(self) -> None:
         """Refuse what cannot be trained, naming the keys and values that would work."""
+        check_installed()
         if hasattr(self.model, "check"):
             self.model.check()
         _ = self.plan, self.learning_rate

@@ -6,6 +6,7 @@ not count, whatever its name.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from theseus.errors import UserError
+from theseus.errors import UserError, not_installed
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
@@ -26,6 +27,12 @@ VERSION = 1
 
 class CheckpointError(UserError):
     """A checkpoint could not be written or does not fit."""
+
+
+def check_installed() -> None:
+    """Refuse to train where checkpoints could not be saved: it would show at the first one."""
+    if importlib.util.find_spec("orbax") is None:
+        raise not_installed("saving checkpoints", "orbax-checkpoint")
 
 
 class Checkpoints:

@@ -108,11 +108,7 @@ class Remote:
         try:
             import datasets
         except ImportError:
-            msg = (
-                "reading hub datasets and parquet files needs the package 'datasets': "
-                "pip install 'theseus-jupyter[run]'"
-            )
-            raise UserError(msg) from None
+            raise not_installed("reading hub datasets and parquet files", "datasets") from None
         local = Path(self.path).expanduser()
         if local.exists():
             return self._open_local(local)
