@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from theseus.errors import UserError, did_you_mean
+from theseus.errors import UserError, did_you_mean, not_installed
 
 _log = logging.getLogger(__name__)
 
