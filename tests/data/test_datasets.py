@@ -216,7 +216,7 @@ def test_stdlib_leaves_out_tests_and_what_was_installed_beside_it():
     dataset = StdLib()
     assert dataset._paths == sorted(dataset._paths)
     parts = {part for path in dataset._paths for part in path.split("/")}
-    assert not parts & {"test", "tests", "idlelib", "site-packages", "dist-packages"}
+    assert not parts & {"test", "tests", "idlelib", "encodings", "site-packages", "dist-packages"}
     assert not any(part.startswith("_sysconfigdata") for part in parts)
 
 

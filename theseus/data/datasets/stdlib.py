@@ -14,13 +14,16 @@ from theseus.data.datasets.base import PretrainingDataset
 from theseus.errors import UserError
 
 # Tests are repetitive, and Debian ships them apart; idlelib and turtledemo come with Tk or not at
-# all; the others hold other people's code or compiled files.
+# all; encodings and pydoc_data are generated tables, a fifth of all text, in which a small model
+# would get lost; the others hold other people's code or compiled files.
 _LEFT_OUT = frozenset(
     {
         "__pycache__",
         "dist-packages",
+        "encodings",
         "idle_test",
         "idlelib",
+        "pydoc_data",
         "site-packages",
         "test",
         "tests",
