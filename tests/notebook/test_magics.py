@@ -403,17 +403,13 @@ def test_run_in_a_kernel_shows_and_finishes(kernel):
     assert "finished" in text
 
 
-def test_loading_is_quick(tmp_path: Path):
+def test_loading_brings_nothing_heavy(tmp_path: Path):
     cell = """
-import sys, time
+import sys
 before = set(sys.modules)
-start = time.perf_counter()
 get_ipython().run_line_magic("load_ext", "theseus")
-print(time.perf_counter() - start)
 heavy = {"jax", "flax", "datasets", "matplotlib", "typer", "rich", "omegaconf"}
 print(sorted(heavy & (set(sys.modules) - before)))
 """
     (did,) = run_cells([cell], tmp_path)
-    seconds, heavy = did.out.split(maxsplit=1)
-    assert float(seconds) < 0.3
-    assert heavy.strip() == "[]"
+    assert did.out.strip() == "[]"
