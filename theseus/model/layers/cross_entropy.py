@@ -78,10 +78,10 @@ def _used_leaves(unembed: Unembed, treedef: Any, leaves: list[Any], rows: jax.Ar
     return [id(v) in read and float_ for v, float_ in zip(variables, inexact, strict=True)]
 
 
-def _negative_log_likelihood(logits: jax.Array, targets: jax.Array) -> jax.Array:
-    """Return −log softmax(logits)[target] for logits (N, V): (N,)."""
+def _chunk_total(logits: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
+    """Return the weighted sum of −log softmax(logits)[target] over the rows of logits (N, V)."""
     picked = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
-    return jax.nn.logsumexp(logits, axis=-1) - picked
+    return ((jax.nn.logsumexp(logits, axis=-1) - picked) * weights).sum()
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
@@ -95,8 +95,7 @@ def _total(
 ) -> jax.Array:
     def one(chunk: tuple[jax.Array, ...]) -> jax.Array:
         x, chunk_targets, chunk_weights = chunk
-        nll = _negative_log_likelihood(logits_of(active, x), chunk_targets)
-        return (nll * chunk_weights).sum()
+        return _chunk_total(logits_of(active, x), chunk_targets, chunk_weights)
 
     split = tuple(t.reshape(chunks, -1, *t.shape[1:]) for t in (rows, targets, weights))
     return jax.lax.map(one, split).sum()
@@ -116,11 +115,10 @@ def _total_forward(
         total, gradients = carry
         x, chunk_targets, chunk_weights = chunk
 
-        def chunk_total(active: tuple[jax.Array, ...], x: jax.Array) -> jax.Array:
-            nll = _negative_log_likelihood(logits_of(active, x), chunk_targets)
-            return (nll * chunk_weights).sum()
+        def of_inputs(active: tuple[jax.Array, ...], x: jax.Array) -> jax.Array:
+            return _chunk_total(logits_of(active, x), chunk_targets, chunk_weights)
 
-        value, pullback = jax.vjp(chunk_total, active, x)
+        value, pullback = jax.vjp(of_inputs, active, x)
         d_active, d_x = pullback(jnp.ones_like(value))
         return (total + value, jax.tree.map(jnp.add, gradients, d_active)), d_x
 
