@@ -184,7 +184,7 @@ def test_only_matrices_decay(trainer: Make) -> None:
     assert len(told) == 16
     shapes = jax.eval_shape(lambda: nn.meta.unbox(boxed_parameters(made.model, 0, 32)))
     params = jax.tree.map(lambda p: jnp.ones(p.shape), shapes)
-    optimizer = AdamW(weight_decay=0.5).build(lambda _: jnp.float32(0.1), matrices(boxed))
+    optimizer = AdamW(weight_decay=0.5).build(lambda _: jnp.float32(0.1), boxed)
     updates, _ = jax.jit(optimizer.update)(
         jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params
     )

@@ -8,6 +8,7 @@ from theseus.config import field
 from theseus.model.models import GPT
 from theseus.registry import job
 from theseus.training.base import BaseTrainer, BaseTrainerConfig
+from theseus.training.optimizers import ByName
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class PretrainGPT(BaseTrainer[PretrainConfig, GPT]):
 
     MODEL = GPT
     CONFIG = PretrainConfig
+    OPTIMIZER = ByName
 
     def datasets(self) -> str:
         """Return the key that the configuration names."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from theseus.training.loss import MicroBatches, loss_and_gradients
-from theseus.training.optimizers import Optimizer, matrices
+from theseus.training.optimizers import Optimizer
 from theseus.training.randomness import Purpose, key
 from theseus.training.schedules import LearningRate
 
@@ -53,7 +53,7 @@ def make_optimizer(
     optimizer: Optimizer, learning_rate: LearningRate, boxed: Any
 ) -> optax.GradientTransformation:
     """Return the optimizer of a model with these (abstract) boxed parameters."""
-    return optimizer.build(learning_rate, matrices(boxed))
+    return optimizer.build(learning_rate, boxed)
 
 
 def initial_state(training: Training, block_size: int) -> TrainState:
