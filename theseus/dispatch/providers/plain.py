@@ -1,0 +1,143 @@
+"""A machine without a queue: look for free chips, claim them, start a detached worker there."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from theseus.dispatch.providers.base import (
+    Handle,
+    Launch,
+    LaunchError,
+    NoRoomError,
+    Seen,
+    Verdict,
+)
+from theseus.dispatch.providers.plain_judge import judge, machine_of
+from theseus.dispatch.providers.programs import Report, ask
+from theseus.dispatch.providers.request import need_of
+
+if TYPE_CHECKING:
+    from theseus.dispatch.inventory import Host, Inventory
+    from theseus.dispatch.transport import Transport
+    from theseus.hardware.resources import Resources
+
+# Shared by everyone who uses the machine, hence a fixed place that all of them can write to.
+CLAIMS = "/tmp/theseus-gpu-claims"  # noqa: S108 (sticky; files are made exclusively, never through links)
+GRACE = 20  # seconds that a cancelled run has to end well
+_LOOKS = 3
+
+
+class PlainProvider:
+    """A host that is reached by ssh and runs what it is told."""
+
+    def probe(
+        self, host: Host, transport: Transport, wanted: Resources, inventory: Inventory
+    ) -> Verdict:
+        """Say what is free, who holds the rest, and which GPUs the run would get."""
+        need = need_of(wanted)
+        report = ask(transport, ("gpus", "plain_probe"), CLAIMS, 1)
+        verdict, doubtful = judge(host, need, machine_of(report))
+        if doubtful and verdict.fit == "no":
+            # Memory without a process may be that of one that is just ending.
+            report = ask(transport, ("gpus", "plain_probe"), CLAIMS, _LOOKS)
+            verdict, _ = judge(host, need, machine_of(report))
+        return verdict
+
+    def launch(self, host: Host, transport: Transport, launch: Launch) -> Handle:
+        """Claim GPUs and start the worker; the same attempt is found, not started again."""
+        placement = launch.placement
+        kind = "device" if placement.gpu_ids[:1] == ("tpu",) else "nvidia"
+        report = ask(
+            transport,
+            ("gpus", "plain_launch"),
+            CLAIMS,
+            launch.folder,
+            launch.work,
+            launch.log,
+            launch.run_id,
+            launch.attempt,
+            kind if placement.gpus_per_node else "none",
+            placement.gpus_per_node,
+            len(placement.gpu_ids),
+            *placement.gpu_ids,
+            *launch.command,
+            timeout=180,
+        )
+        record = report.values("started") or report.values("found")
+        if not record.get("pid", "").isdecimal():
+            raise _not_started(host, report)
+        return Handle(
+            host.type,
+            {
+                "pid": int(record["pid"]),
+                "start": record.get("start", ""),
+                "boot": record.get("boot", ""),
+                "attempt": record.get("attempt", ""),
+                "gpus": record.get("gpus", ""),
+                "folder": launch.folder,
+                "run": launch.run_id,
+            },
+        )
+
+    def state(self, host: Host, transport: Transport, handle: Handle) -> Seen:
+        """Say whether the run's first process is there, or how it ended."""
+        values = handle.values
+        report = ask(
+            transport,
+            ("plain_state",),
+            *(values[name] for name in ("folder", "pid", "start", "boot", "attempt")),
+        )
+        return _seen(report)
+
+    def cancel(self, host: Host, transport: Transport, handle: Handle) -> Seen:
+        """End every process of the run: asked first, then killed; and look at its GPUs."""
+        values = handle.values
+        report = ask(
+            transport,
+            ("gpus", "plain_cancel"),
+            *(values[name] for name in ("folder", "run", "pid", "start", "boot", "attempt")),
+            GRACE,
+            values["gpus"],
+            timeout=GRACE + 60,
+        )
+        if left := report.text("left").split():
+            return Seen("running", f"cannot be ended: process {', '.join(left)}", None, time.time())
+        seen = self.state(host, transport, handle)
+        if held := report.text("held").split():
+            return Seen(seen.state, f"memory is still held on {', '.join(held)}", None, time.time())
+        return seen
+
+
+def _not_started(host: Host, report: Report) -> LaunchError:
+    if "taken" in report:
+        return NoRoomError(f"host '{host.name}': {report.text('taken')}; submit again")
+    said = report.text("failed") or report.text("locked") or report.complaint
+    return LaunchError(f"host '{host.name}': the run was not started: {said or 'no reason given'}")
+
+
+def _seen(report: Report) -> Seen:
+    life = report.text("life")
+    cancelled = report.text("stop").strip() == "cancel"
+    status = report.values("exit").get("status", "")
+    if status.isdecimal():
+        if status == "0":
+            return Seen("finished", None, None, time.time())
+        state = "cancelled" if cancelled else "failed"
+        return Seen(state, _exit_text(int(status)), None, time.time())
+    if life == "alive":
+        return Seen("running", None, None, time.time())
+    if life in {"gone", "rebooted"}:
+        why = "the machine was restarted" if life == "rebooted" else "its first process was killed"
+        if cancelled:
+            return Seen("cancelled", why, None, time.time())
+        return Seen("lost", f"{why} before it could write how it ended", None, time.time())
+    return Seen("unknown", report.complaint or "the host gave no answer", None, time.time())
+
+
+def _exit_text(status: int) -> str:
+    if status == 72:
+        return "its code's folder is gone"
+    if status == 127:
+        return "its command was not found"
+    return f"ended by signal {status - 128}" if status > 128 else f"exit status {status}"
