@@ -100,9 +100,7 @@ class Combobulation:
         self, tp: int | None = None, *, fsdp: bool | None = None, zero: bool | None = None
     ) -> Combobulation:
         """Choose how the model is spread over the chips; what is left out stays as it is."""
-        given = {"tp": tp, "fsdp": fsdp, "zero": zero}
-        asked = {name: value for name, value in given.items() if value is not None}
-        return self._with(sharding=replace(self.resources.sharding, **asked))  # type: ignore[arg-type]
+        return self._with(sharding=self.resources.sharding.changed(tp=tp, fsdp=fsdp, zero=zero))
 
     def named(
         self, name: str, project: str | None = None, group: str | None = None

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 
 from theseus.config import check_complete, configuration
 from theseus.errors import UserError
+from theseus.hardware.sharding import ShardingPolicy
 
 Number = int | float
 
@@ -90,10 +91,12 @@ class Job(ABC):
         root: Path,
         identity: RunIdentity,
         open_run: OpenRun,
+        sharding: ShardingPolicy | None = None,
     ) -> None:
         self.config = config
         self.root = root
         self.identity = identity
+        self.sharding = sharding or ShardingPolicy()
         self.latest: Any = None  # the run of the latest call (`theseus.runs.Run`)
         self._open_run = open_run
 

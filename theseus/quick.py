@@ -25,6 +25,8 @@ from theseus._summary import Card, value_text
 from theseus.code import JobReference, job_class
 from theseus.combobulation import Combobulation, identify
 from theseus.errors import UserError
+from theseus.hardware.resources import Resources
+from theseus.hardware.sharding import ShardingPolicy
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -40,13 +42,14 @@ class QuickJob:
     """A job, its name and its configuration, in a root folder. Made by `quick` or `init`."""
 
     # Without a `__dict__` a misspelt attribute is an error, also when it is assigned to.
-    __slots__ = ("__weakref__", "_config", "_identity", "_job_class", "_root")
+    __slots__ = ("__weakref__", "_config", "_identity", "_job_class", "_root", "_sharding")
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = _absolute(root)
         self._job_class: type[Job] | None = None
         self._identity: RunIdentity | None = None
         self._config: DictConfig | None = None
+        self._sharding = ShardingPolicy()
 
     def build(
         self,
@@ -70,6 +73,7 @@ class QuickJob:
             This one. Values that were set before are gone: a cell that is run again starts anew.
         """
         chosen = job_class(registry.find("job", job) if isinstance(job, str) else job)
+        self._sharding = ShardingPolicy()
         self._take(chosen, identify(name, project, group), configuration.build(*chosen.configs()))
         return self
 
@@ -79,6 +83,28 @@ class QuickJob:
             if other is not self and other._essence() == self._essence():
                 # The cell was run again; the notebook's output history keeps the old one alive.
                 other.close()
+
+    def shard(
+        self, tp: int | None = None, *, fsdp: bool | None = None, zero: bool | None = None
+    ) -> QuickJob:
+        """Choose how the model is spread over devices; what is left out stays as it is.
+
+        Parameters
+        ----------
+        tp
+            Tensor parallelism: how many devices share one copy of each layer.
+        fsdp
+            Whether parameters, gradients and optimizer state are spread over the others.
+        zero
+            Whether gradients and optimizer state are, and parameters are not (ZeRO).
+        """
+        self._sharding = self._sharding.changed(tp=tp, fsdp=fsdp, zero=zero)
+        return self
+
+    @property
+    def sharding(self) -> ShardingPolicy:
+        """How the model is spread over devices, as `shard` chose."""
+        return self._sharding
 
     @property
     def root(self) -> Path:
@@ -148,6 +174,7 @@ class QuickJob:
             root=self._root,
             identity=self.identity,
             open_run=open_run,
+            sharding=self._sharding,
         )
 
     def spec(self) -> Combobulation:
@@ -156,6 +183,7 @@ class QuickJob:
             JobReference.of(self.job_class),
             self.identity,
             configuration.to_plain(self.config),
+            Resources(sharding=self._sharding),
             changes=configuration.changed(self.config),
         )
 
@@ -196,6 +224,7 @@ class QuickJob:
         changed = configuration.changed(self._config)
         card = Card([self.name, self.job, f"root {self._root}"])
         card.add("project", f"{self._identity.project}, group {self._identity.group}")
+        card.add("sharding", "" if self._sharding == ShardingPolicy() else str(self._sharding))
         card.add("config", f"{len(records)} keys, {len(changed)} changed")
         for key, value in changed.items():
             default = by_key[key].default
@@ -250,6 +279,7 @@ def open_spec(spec: Combobulation, root: str | os.PathLike[str]) -> QuickJob:
     config = configuration.build(*chosen.configs())
     configuration.load(config, spec.config)
     session._take(chosen, spec.identity, config)
+    session._sharding = spec.resources.sharding
     return session
 
 

@@ -166,7 +166,7 @@ def test_dropout_acts_only_where_a_key_is_given() -> None:
 def test_chunked_cross_entropy_is_that_of_all_logits(
     chunk_logits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", chunk_logits)
+    monkeypatch.setitem(cross_entropy.CHUNK_LOGITS, "cpu", chunk_logits)
     model = small()
     variables, tokens, targets = init(model), tokens_of(), tokens_of(seed=2)
     weights = jnp.ones((2, 16)).at[0, 3:].set(0)

@@ -10,8 +10,9 @@ from pathlib import Path
 # not named here lives on the floor of the lowest room that it imports.
 FLOORS = [
     {"errors", "config"},
-    {"registry", "job"},
+    {"registry"},
     {"hardware"},
+    {"job"},
     {"data"},
     {"model"},
     {"training"},

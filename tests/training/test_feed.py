@@ -29,7 +29,9 @@ def test_all_hosts_and_micro_batches_together_read_the_global_batch(
 ) -> None:
     plan = TrainingPlan(10, 16, 1, rows, 1)
     mixture = cast("Any", Counting())
-    parts = [micro_batches(mixture, plan, 3, p, processes).tokens for p in range(processes)]
+    share = plan.rows // processes
+    slices = [slice(p * share, (p + 1) * share) for p in range(processes)]
+    parts = [micro_batches(mixture, plan, 3, part).tokens for part in slices]
     together = np.concatenate(parts, axis=1).ravel()
     np.testing.assert_array_equal(together, np.arange(300, 316))
 

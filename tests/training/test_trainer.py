@@ -17,7 +17,7 @@ from theseus.data.datasets import Sampling
 from theseus.errors import UserError
 from theseus.evaluation import Perplexity, generate
 from theseus.model.models import GPT
-from theseus.training import loop
+from theseus.training import base, loop
 from theseus.training.base import BaseTrainer, BaseTrainerConfig
 from theseus.training.optimizers import AdamW, matrices
 from theseus.training.state import boxed_parameters
@@ -152,14 +152,14 @@ def test_a_loss_that_is_not_a_number_ends_the_run_and_names_the_step(
     trainer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trainer(logging__checkpoint_interval=5)
-    real = loop.train_step
+    real = base.train_step
 
     def poisoned(training: Any, state: Any, batches: Any) -> Any:
         state, metrics = real(training, state, batches)
         bad = jnp.where(state.step == 13, jnp.nan, metrics.loss)
         return state, metrics._replace(loss=bad)
 
-    monkeypatch.setattr(loop, "train_step", poisoned)
+    monkeypatch.setattr(base, "train_step", poisoned)
     with pytest.raises(loop.DivergedError, match=r"step 13 is nan.*step 10 is kept"):
         made()
     assert made.latest.state == "failed"

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import flax.linen as nn
 import jax
-import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from theseus.config import ConfigError, configuration, configure
 from theseus.data.datasets import Sampling
@@ -24,7 +22,9 @@ from theseus.training.checkpoint import Checkpoints, check_installed
 from theseus.training.config import BaseTrainerConfig
 from theseus.training.extras import Analysis, Evaluation
 from theseus.training.loop import Loop
+from theseus.training.loss import MicroBatches
 from theseus.training.optimizers import AdamW
+from theseus.training.placement import Placement, logical_axes
 from theseus.training.plan import TrainingPlan, plan
 from theseus.training.schedules import WSD, LearningRate
 from theseus.training.state import (
@@ -33,6 +33,7 @@ from theseus.training.state import (
     boxed_parameters,
     initial_state,
     make_optimizer,
+    train_step,
 )
 
 __all__ = ["BaseTrainer", "BaseTrainerConfig", "Sampling"]
@@ -108,6 +109,11 @@ class BaseTrainer(Job, Generic[C, M]):
             return load_tokenizer(configure(TokenizerConfig), self.root)
 
     @cached_property
+    def placement(self) -> Placement:
+        """The devices of all hosts, and what each of them holds."""
+        return Placement.over(self.sharding)
+
+    @cached_property
     def plan(self) -> TrainingPlan:
         """Steps, rows and micro-batches."""
         return plan(
@@ -115,7 +121,7 @@ class BaseTrainer(Job, Generic[C, M]):
             batch_size=self.args.batch_size,
             block_size=self.args.block_size,
             per_device_batch_size=self.args.per_device_batch_size,
-            devices=jax.device_count(),
+            devices=self.placement.shape.data,
         )
 
     @cached_property
@@ -141,30 +147,47 @@ class BaseTrainer(Job, Generic[C, M]):
             return rate
 
     @cached_property
+    def boxed(self) -> Any:
+        """The shapes of the parameters, each with the names of its axes; nothing is allocated."""
+        make = partial(boxed_parameters, self.model, self.args.seed, self.args.block_size)
+        with configuration(self.config):
+            return jax.eval_shape(make)
+
+    @cached_property
     def training(self) -> Training:
         """What all steps have in common."""
         with configuration(self.config):
-            boxed = jax.eval_shape(
-                lambda: boxed_parameters(self.model, self.args.seed, self.args.block_size)
-            )
             optimizer = configure(self.OPTIMIZER)
-        transformation = make_optimizer(optimizer, self.learning_rate, boxed)
-        dropout = getattr(self.model, "dropout", 0.0) > 0
-        return Training(self.model, transformation, self.args.seed, dropout)
+        return Training(
+            self.model,
+            make_optimizer(optimizer, self.learning_rate, self.boxed),
+            self.args.seed,
+            dropout=getattr(self.model, "dropout", 0.0) > 0,
+            ema=self.args.ema,
+            gradients=self.placement.optimizer(nn.meta.unbox(self.boxed), self.axes),
+        )
 
     @cached_property
-    def _abstract_state(self) -> TrainState:
+    def axes(self) -> Any:
+        """The names of the axes of each parameter, by its path."""
+        return logical_axes(self.boxed)
+
+    @cached_property
+    def abstract_state(self) -> TrainState:
+        """The shape, dtype and sharding of everything in the state; nothing is allocated."""
         shapes = jax.eval_shape(partial(initial_state, self.training, self.args.block_size))
-        replicated = NamedSharding(self.mesh, PartitionSpec())
+        shardings = TrainState(
+            self.placement.everywhere(),  # type: ignore[arg-type]
+            self.placement.parameters(shapes.params, self.axes),
+            self.placement.optimizer(shapes.opt_state, self.axes),
+            self.placement.optimizer(shapes.ema, self.axes),
+        )
         placed: TrainState = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=replicated), shapes
+            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+            shapes,
+            shardings,
         )
         return placed
-
-    @cached_property
-    def mesh(self) -> Mesh:
-        """The devices, in one row: each has the whole state and a share of the rows."""
-        return Mesh(np.asarray(jax.devices()), ("data",))
 
     def datasets(self) -> Any:
         """Return what to train on; a subclass may decide by its configuration."""
@@ -183,7 +206,7 @@ class BaseTrainer(Job, Generic[C, M]):
             checkpoints = Checkpoints(Path(self.latest.checkpoints_folder))
             if checkpoints.steps():
                 newest = checkpoints.steps()[-1]
-                self._state = checkpoints.restore(newest, self._abstract_state)
+                self._state = checkpoints.restore(newest, self.abstract_state)
         if self._state is None:
             msg = "there are no trained parameters yet: call the trainer first, as in `trainer()`"
             raise UserError(msg)
@@ -198,12 +221,13 @@ class BaseTrainer(Job, Generic[C, M]):
             self.model.check()
         _ = self.plan, self.learning_rate
         self._check_vocabulary()
-        needed = array_bytes(jax.tree.leaves(self._abstract_state))
+        self.placement.check(nn.meta.unbox(self.boxed), self.axes)
+        needed = array_bytes(jax.tree.leaves(self.abstract_state))
         # Gradients are as large as the parameters, and alive at the same time.
-        needed += array_bytes(jax.tree.leaves(self._abstract_state.params))
+        needed += array_bytes(jax.tree.leaves(self.abstract_state.params))
         available = _memory_limit()
         if needed > STATE_SHARE * available:
-            count = sum(math.prod(p.shape) for p in jax.tree.leaves(self._abstract_state.params))
+            count = sum(math.prod(p.shape) for p in jax.tree.leaves(self.abstract_state.params))
             msg = (
                 f"{count:,} parameters need {in_words(needed)} for weights, gradients and "
                 f"optimizer state alone; this machine has {in_words(available)}. Lower "
@@ -221,6 +245,18 @@ class BaseTrainer(Job, Generic[C, M]):
             )
             raise ConfigError(msg, "architecture.vocab_size")
 
+    def lower(self, batch: MicroBatches) -> jax.stages.Lowered:
+        """Return one step, traced for batches such as this one (arrays or shapes; (A, R, T))."""
+        everywhere = self.placement.everywhere()
+        shardings = jax.tree.map(lambda leaf: leaf.sharding, self.abstract_state)
+        step = jax.jit(
+            partial(train_step, self.training),
+            donate_argnums=0,
+            out_shardings=(shardings, everywhere),
+        )
+        with self.placement.active():
+            return step.lower(self.abstract_state, batch)
+
     # The loop.
 
     def run(self, recorder: Recorder) -> None:
@@ -235,18 +271,19 @@ class BaseTrainer(Job, Generic[C, M]):
             recorder.event("resumed", step=step)
         loop = Loop(self, recorder, checkpoints)
         try:
-            self._state = loop.run(state, step)
+            with self.placement.active():
+                self._state = loop.run(state, step)
         finally:
             checkpoints.wait()
 
     def _first_state(self, checkpoints: Checkpoints, step: int) -> TrainState:
         if step:
-            restored: TrainState = checkpoints.restore(step, self._abstract_state)
+            restored: TrainState = checkpoints.restore(step, self.abstract_state)
             return restored
-        replicated = NamedSharding(self.mesh, PartitionSpec())
         make = partial(initial_state, self.training, self.args.block_size)
+        shardings = jax.tree.map(lambda leaf: leaf.sharding, self.abstract_state)
         # Compiled to run once: optimising would take ten times as long as running it.
-        return jax.jit(make, out_shardings=replicated, compiler_options=RUNS_ONCE)()
+        return jax.jit(make, out_shardings=shardings, compiler_options=RUNS_ONCE)()
 
     def _warnings(self) -> list[str]:
         """Return what the user should know before the first step."""
@@ -259,7 +296,7 @@ class BaseTrainer(Job, Generic[C, M]):
         return notes
 
     def _facts(self, step: int) -> dict[str, Any]:
-        params = jax.tree.leaves(self._abstract_state.params)
+        params = jax.tree.leaves(self.abstract_state.params)
         return {
             "step": step,
             "steps": self.plan.steps,
@@ -267,7 +304,9 @@ class BaseTrainer(Job, Generic[C, M]):
             "tokens_per_step": self.plan.tokens_per_step,
             "accumulation": self.plan.accumulation,
             "epochs": round(self.mixture.epochs(self.plan.steps), 4),
-            "devices": jax.device_count(),
+            "devices": self.placement.shape.devices,
+            "mesh": str(self.placement.shape),
+            "sharding": str(self.sharding),
             "backend": jax.default_backend(),
         }
 

@@ -31,6 +31,23 @@ class BaseTrainerConfig:
     seed: int = field(
         "training/seed", default=0, ge=0, help="decides weights, order of the data and dropout"
     )
+    start_from: str | None = field(
+        "training/start_from",
+        default=None,
+        help="folder of a checkpoint whose state is the first one, in place of random weights",
+    )
+    start_partial: bool = field(
+        "training/start_partial",
+        default=False,
+        help="whether that checkpoint may lack what this model has, or have more",
+    )
+    ema: float | None = field(
+        "optimization/ema",
+        default=None,
+        ge=0.0,
+        le=1.0,
+        help="memory of a running average of the weights, such as 0.999; unset: none is kept",
+    )
     validation: bool = field(
         "training/validation", default=True, help="whether to measure the loss of held-out rows"
     )
@@ -57,7 +74,22 @@ class BaseTrainerConfig:
         "logging/checkpoint_interval", default=1024, ge=1, help="steps between two checkpoints"
     )
     keep_last: int = field(
-        "logging/keep_last", default=2, ge=1, help="checkpoints kept, the newest ones"
+        "logging/keep_last", default=2, ge=1, help="newest checkpoints that are kept"
+    )
+    keep_every: int | None = field(
+        "logging/keep_every",
+        default=None,
+        ge=1,
+        help="steps: a checkpoint at a multiple of it is kept for good; unset: none is",
+    )
+    profile_start: int | None = field(
+        "logging/profile_start",
+        default=None,
+        ge=1,
+        help="first step of a recorded profile, kept in results/profile; unset: none",
+    )
+    profile_steps: int = field(
+        "logging/profile_steps", default=3, ge=1, help="steps that the profile covers"
     )
     suffix: str = field(
         "data/suffix", default="", help="which of several token files of one dataset"

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from theseus.data.mixture import Batch, Mixture
 from theseus.training.loss import MicroBatches
@@ -17,17 +19,43 @@ AHEAD = 2
 
 
 def micro_batches(
-    mixture: Mixture, plan: TrainingPlan, step: int, process: int = 0, processes: int = 1
+    mixture: Mixture, plan: TrainingPlan, step: int, rows: slice | None = None
 ) -> MicroBatches:
-    """Return what one of `processes` hosts reads for a step, as host arrays (A, R / processes, T).
+    """Return what one host reads for a step, as host arrays (A, R', T): its rows of each of A.
 
     The rows of all hosts together are those of the global batch, in their order, however many
     hosts and micro-batches there are.
+
+    Parameters
+    ----------
+    rows
+        Which of the R rows of a micro-batch; all by default.
     """
-    share = plan.rows // processes
-    starts = [micro * plan.rows + process * share for micro in range(plan.accumulation)]
-    parts = [mixture.batch(step, slice(start, start + share)) for start in starts]
+    first, last, _ = (rows or slice(None)).indices(plan.rows)
+    starts = [micro * plan.rows for micro in range(plan.accumulation)]
+    parts = [mixture.batch(step, slice(start + first, start + last)) for start in starts]
     return MicroBatches(*(_stacked(part) for part in zip(*map(in_order, parts), strict=True)))
+
+
+def local_rows(sharding: NamedSharding, rows: int, axis: int) -> slice:
+    """Return which of `rows` along an axis the devices of this host hold, all of them together."""
+    shape = [1] * len(sharding.spec)
+    shape[axis] = rows
+    held = sharding.addressable_devices_indices_map(tuple(shape)).values()
+    bounds = [index[axis].indices(rows) for index in held if index is not None]
+    return slice(min(first for first, _, _ in bounds), max(last for _, last, _ in bounds))
+
+
+def on_devices(host: MicroBatches, sharding: NamedSharding, rows: int, axis: int) -> MicroBatches:
+    """Return global arrays made of each host's rows along an axis (`local_rows`)."""
+
+    def placed(part: Any) -> jax.Array:
+        shape = [*part.shape]
+        shape[axis] = rows
+        return jax.make_array_from_process_local_data(sharding, part, tuple(shape))
+
+    found: MicroBatches = jax.tree.map(placed, host)
+    return found
 
 
 def in_order(batch: Batch) -> tuple[Any, ...]:

@@ -10,16 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
 
 from theseus.errors import UserError
 from theseus.job import Recorder, StopRequested
 from theseus.training.checkpoint import Checkpoints
 from theseus.training.extras import Measured
-from theseus.training.feed import ahead, in_order, micro_batches
+from theseus.training.feed import ahead, in_order, local_rows, micro_batches, on_devices
 from theseus.training.loss import MicroBatches, batch_totals
 from theseus.training.meter import Meter
-from theseus.training.state import StepMetrics, TrainState, train_step
+from theseus.training.state import StepMetrics, TrainState
 
 if TYPE_CHECKING:
     from theseus.training.base import BaseTrainer
@@ -52,7 +51,8 @@ class Loop:
         self.meter = Meter(trainer.plan.tokens_per_step)
         self.pending: deque[Pending] = deque()
         self.facts: dict[str, float] = {}
-        self.rows = NamedSharding(trainer.mesh, PartitionSpec(None, "data", None))
+        self.rows = trainer.placement.rows(before=1)
+        self._local = local_rows(self.rows, self.plan.rows, 1)
         self._totals = jax.jit(partial(batch_totals, trainer.model))
         self._saved_step = -1
 
@@ -79,22 +79,12 @@ class Loop:
         return state
 
     def _batch(self, step: int) -> MicroBatches:
-        host = micro_batches(
-            self.trainer.mixture, self.plan, step, jax.process_index(), jax.process_count()
-        )
-        return self._on_devices(host, self.rows)
-
-    @staticmethod
-    def _on_devices(host: MicroBatches, sharding: NamedSharding) -> MicroBatches:
-        placed: MicroBatches = jax.tree.map(
-            lambda part: jax.make_array_from_process_local_data(sharding, part), host
-        )
-        return placed
+        host = micro_batches(self.trainer.mixture, self.plan, step, self._local)
+        return on_devices(host, self.rows, self.plan.rows, 1)
 
     def _compile(self, state: TrainState, batch: MicroBatches) -> Any:
-        function = jax.jit(partial(train_step, self.trainer.training), donate_argnums=0)
         with self.meter.compiling():
-            return function.lower(state, batch).compile()
+            return self.trainer.lower(batch).compile()
 
     def _settle(self, at_most: int) -> None:
         """Wait until no more than `at_most` steps are under way; read what the others tell."""
@@ -155,10 +145,12 @@ class Loop:
         self._progress(step)
 
     def _validation_batches(self) -> Iterable[MicroBatches]:
-        rows = NamedSharding(self.trainer.mesh, PartitionSpec("data", None))
-        found = self.trainer.mixture.validation(self.plan.rows, limit=self.args.validation_rows)
+        found = self.trainer.mixture.validation(
+            self.plan.rows, limit=self.args.validation_rows, rows=self._local
+        )
+        sharding = self.trainer.placement.rows()
         for batch in found:
-            yield self._on_devices(MicroBatches(*in_order(batch)), rows)
+            yield on_devices(MicroBatches(*in_order(batch)), sharding, self.plan.rows, 0)
 
     def _totals_over(self, batches: Iterable[MicroBatches], params: Any) -> tuple[float, float]:
         sums = [self._totals(params, batch) for batch in batches]

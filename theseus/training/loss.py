@@ -33,14 +33,32 @@ class StepLoss(NamedTuple):
 
 
 def loss_and_gradients(
-    model: nn.Module, params: Any, batches: MicroBatches, dropout_key: jax.Array | None
+    model: nn.Module,
+    params: Any,
+    batches: MicroBatches,
+    dropout_key: jax.Array | None,
+    shardings: Any = None,
 ) -> StepLoss:
     """Sum losses and gradients over valid targets, then divide once by their global count.
 
     A mean of the micro-batches' means would weigh a target in a short micro-batch more than one in
     a full one. Sums are float32 whatever the model computes in. Without any valid target the loss
     and the gradients are 0.
+
+    Parameters
+    ----------
+    batches
+        Each part (A, R, T).
+    dropout_key
+        None: nothing is dropped.
+    shardings
+        How the gradients are spread over devices, for each parameter; None leaves it open.
     """
+
+    def spread(gradients: Any) -> Any:
+        if shardings is None:
+            return gradients
+        return jax.lax.with_sharding_constraint(gradients, shardings)
 
     def total(params: Any, index: jax.Array, batch: MicroBatches) -> tuple[jax.Array, jax.Array]:
         if dropout_key is None:
@@ -58,14 +76,15 @@ def loss_and_gradients(
 
         def add(carry: Any, step: tuple[jax.Array, MicroBatches]) -> tuple[Any, None]:
             (value, n), grads = gradient(params, *step)
-            return jax.tree.map(jnp.add, carry, (value, n, grads)), None
+            summed, count, gradients = jax.tree.map(jnp.add, carry, (value, n, spread(grads)))
+            return (summed, count, spread(gradients)), None
 
         zeros = jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), params)
-        start = (jnp.zeros(()), jnp.zeros(()), zeros)
+        start = (jnp.zeros(()), jnp.zeros(()), spread(zeros))
         steps = (jnp.arange(accumulation), batches)
         (summed, count, gradients), _ = jax.lax.scan(add, start, steps)
     scale = 1 / jnp.maximum(count, 1)
-    return StepLoss(summed * scale, count, jax.tree.map(lambda g: g * scale, gradients))
+    return StepLoss(summed * scale, count, jax.tree.map(lambda g: g * scale, spread(gradients)))
 
 
 def batch_totals(

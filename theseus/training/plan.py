@@ -17,7 +17,7 @@ class TrainingPlan:
     batch_size: int
     block_size: int
     per_device_batch_size: int
-    devices: int
+    devices: int  # that rows are spread over; with tensor parallelism each stands for tp of them
 
     @property
     def rows(self) -> int:

@@ -21,6 +21,7 @@ class TrainState(NamedTuple):
     step: jax.Array
     params: Any
     opt_state: Any
+    ema: Any = None  # the running average of the parameters, where one is kept
 
 
 class StepMetrics(NamedTuple):
@@ -38,6 +39,8 @@ class Training(NamedTuple):
     optimizer: optax.GradientTransformation
     seed: int
     dropout: bool
+    ema: float | None = None
+    gradients: Any = None  # the sharding of each gradient; None leaves it to the compiler
 
 
 def boxed_parameters(model: nn.Module, seed: int, block_size: int) -> Any:
@@ -59,7 +62,9 @@ def make_optimizer(
 def initial_state(training: Training, block_size: int) -> TrainState:
     """Return the state before the first step."""
     params = nn.meta.unbox(boxed_parameters(training.model, training.seed, block_size))
-    return TrainState(jnp.zeros((), jnp.int32), params, training.optimizer.init(params))
+    # A copy: the step gives the memory of its state back, and no two leaves may share any.
+    ema = None if training.ema is None else jax.tree.map(jnp.copy, params)
+    return TrainState(jnp.zeros((), jnp.int32), params, training.optimizer.init(params), ema)
 
 
 def train_step(
@@ -67,8 +72,21 @@ def train_step(
 ) -> tuple[TrainState, StepMetrics]:
     """Return the state after one optimizer step on `batches` (A, R, T), and its metrics."""
     dropout_key = key(training.seed, Purpose.DROPOUT, state.step) if training.dropout else None
-    result = loss_and_gradients(training.model, state.params, batches, dropout_key)
+    result = loss_and_gradients(
+        training.model, state.params, batches, dropout_key, training.gradients
+    )
     updates, opt_state = training.optimizer.update(result.gradients, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
     metrics = StepMetrics(result.loss, optax.tree.norm(result.gradients), result.targets)
-    return TrainState(state.step + 1, params, opt_state), metrics
+    ema = None if training.ema is None else averaged(state.ema, params, state.step, training.ema)
+    return TrainState(state.step + 1, params, opt_state, ema), metrics
+
+
+def averaged(ema: Any, params: Any, step: jax.Array, decay: float) -> Any:
+    """Return the running average of the parameters after `step` (from 0).
+
+    The first averages forget faster, by (1 + step) / (10 + step), so that the initial weights do not
+    linger (`num_updates` of TensorFlow's `ExponentialMovingAverage`).
+    """
+    kept = jnp.minimum(decay, (1.0 + step) / (10.0 + step))
+    return jax.tree.map(lambda old, new: old + (1 - kept) * (new - old), ema, params)

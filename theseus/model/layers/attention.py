@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from theseus.model.layers.constrain import constrain
 from theseus.model.layers.initializers import STDDEV, normal, zeros
 from theseus.model.layers.rotary import Rotation, rotate
 
@@ -36,10 +37,11 @@ class CausalSelfAttention(nn.Module):
             shape = (3, self.n_head, size)
             bias = self.param("qkv_bias", zeros((None, "heads", "head_size")), shape, jnp.float32)
             qkv = qkv + bias.astype(self.dtype)[:, None, :, None, :]
+        qkv = constrain(qkv, None, "batch", "heads")
         q, k, v = qkv
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
-        y = causal_attention(q, k, v, segments)
+        y = constrain(causal_attention(q, k, v, segments), "batch", "heads")
         # Residual branches start smaller the deeper the model, as GPT-2 does (§2.3 of its paper).
         out = normal(("heads", "head_size", "embed"), STDDEV / (2 * self.n_layers) ** 0.5)
         projection = self.param("out", out, (self.n_head, size, width), jnp.float32)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from theseus.model.layers.attention import CausalSelfAttention
+from theseus.model.layers.constrain import constrain
 from theseus.model.layers.mlp import MLP
 from theseus.model.layers.norm import LayerNorm
 from theseus.model.layers.rotary import Rotation
@@ -37,6 +38,6 @@ class Block(nn.Module):
         )
         mlp = MLP(self.intermediate_size, self.n_layers, self.bias, self.dtype, name="mlp")
         y = LayerNorm(self.layer_norm_eps, self.bias, name="attention_norm")(x)
-        x = x + drop(attention(y, rotation, segments))
+        x = constrain(x + drop(attention(y, rotation, segments)), "batch")
         y = LayerNorm(self.layer_norm_eps, self.bias, name="mlp_norm")(x)
-        return x + drop(mlp(y)), None
+        return constrain(x + drop(mlp(y)), "batch"), None

@@ -9,8 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# Logits of one chunk: large enough for an efficient matrix product, small beside the model.
-CHUNK_LOGITS = 2**23
+from theseus.model.layers.constrain import constrain, devices_along
+
+LOGITS = ("batch", None, "vocab")
+
+# Logits of one chunk on one device: large enough for an efficient matrix product, small beside the
+# model. Each chunk reads and writes the whole gradient of the embedding: a GPU wants few of them.
+CHUNK_LOGITS = {"cpu": 2**23}
+CHUNK_LOGITS_ELSEWHERE = 2**27
 
 Unembed = Callable[[Any, jax.Array], jax.Array]
 
@@ -25,53 +31,74 @@ def chunked_cross_entropy(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the weighted sum of the targets' negative log-probabilities, and that of the weights.
 
-    The rows are worked off in chunks. Where gradients are wanted each chunk's are made at once,
-    while its logits are at hand, so that nothing is computed twice and no more than one chunk of
-    logits is alive.
+    The positions are worked off in chunks along T, so that each device keeps its own rows. Where
+    gradients are wanted each chunk's are made at once, while its logits are at hand, so that
+    nothing is computed twice and no more than one chunk of logits is alive.
 
     Parameters
     ----------
     unembed
-        `(variables, (N, D)) -> (N, V)`, logits of each row on its own.
+        `(variables, (..., D)) -> (..., V)`, logits of each position on its own.
     variables
         Whatever `unembed` reads; gradients flow into it.
     x, targets, weights
-        (..., D), (...) integers below V, and (...) with 0 for a position that does not count.
+        (B, T, D), (B, T) integers below V, and (B, T) with 0 for a position that does not count.
     vocab_size
         V, to choose the chunk.
     """
-    rows = x.reshape(-1, x.shape[-1])
-    flat_targets, flat_weights = targets.reshape(-1), weights.reshape(-1).astype(jnp.float32)
-    chunks = _chunk_count(rows.shape[0], vocab_size)
+    weights = weights.astype(jnp.float32)
+    chunks = chunk_count(
+        rows=x.shape[0] // devices_along("batch"),
+        length=x.shape[1],
+        vocab_size=vocab_size // devices_along("vocab"),
+        backend=jax.default_backend(),
+    )
     leaves, treedef = jax.tree.flatten(variables)
-    used = _used_leaves(unembed, treedef, leaves, rows)
+    used = _used_leaves(unembed, treedef, leaves, x)
     unused = [None if flag else leaf for flag, leaf in zip(used, leaves, strict=True)]
 
     def logits_of(active: tuple[jax.Array, ...], chunk: jax.Array) -> jax.Array:
         given = iter(active)
         full = [next(given) if flag else leaf for flag, leaf in zip(used, unused, strict=True)]
-        return unembed(jax.tree.unflatten(treedef, full), chunk).astype(jnp.float32)
+        logits = constrain(unembed(jax.tree.unflatten(treedef, full), chunk), *LOGITS)
+        return logits.astype(jnp.float32)
 
     active = tuple(leaf for flag, leaf in zip(used, leaves, strict=True) if flag)
-    total = _total(logits_of, chunks, active, rows, flat_targets, flat_weights)
-    return total, flat_weights.sum()
+    return _total(logits_of, chunks, active, x, targets, weights), weights.sum()
 
 
-def _chunk_count(rows: int, vocab_size: int) -> int:
-    """Return the least count that divides the rows and keeps a chunk within `CHUNK_LOGITS`."""
-    for count in range(1, rows + 1):
-        if rows % count == 0 and rows // count * vocab_size <= CHUNK_LOGITS:
+def chunk_count(*, rows: int, length: int, vocab_size: int, backend: str) -> int:
+    """Return how many chunks the positions of one device are worked off in.
+
+    The least number that divides `length` (T) and keeps `rows` × T / number × `vocab_size` logits,
+    all counted on one device, within what suits the backend.
+    """
+    limit = CHUNK_LOGITS.get(backend, CHUNK_LOGITS_ELSEWHERE)
+    for count in range(1, length + 1):
+        if length % count == 0 and rows * (length // count) * vocab_size <= limit:
             return count
-    return rows
+    return length
 
 
-def _used_leaves(unembed: Unembed, treedef: Any, leaves: list[Any], rows: jax.Array) -> list[bool]:
+def _split(x: jax.Array, chunks: int) -> jax.Array:
+    """Return x (B, T, …) as (chunks, B, T / chunks, …)."""
+    parts = x.reshape(x.shape[0], chunks, -1, *x.shape[2:])
+    return jnp.moveaxis(parts, 1, 0)
+
+
+def _joined(parts: jax.Array) -> jax.Array:
+    """Return what `_split` was given."""
+    x = jnp.moveaxis(parts, 0, 1)
+    return x.reshape(x.shape[0], -1, *x.shape[3:])
+
+
+def _used_leaves(unembed: Unembed, treedef: Any, leaves: list[Any], x: jax.Array) -> list[bool]:
     """Tell which variables the logits depend on: gradients of the others need no room."""
 
     def of_leaves(given: list[Any], chunk: jax.Array) -> jax.Array:
         return unembed(jax.tree.unflatten(treedef, given), chunk)
 
-    jaxpr = jax.make_jaxpr(of_leaves)(leaves, rows[:1]).jaxpr
+    jaxpr = jax.make_jaxpr(of_leaves)(leaves, x[:1, :1]).jaxpr
     read = {id(v) for eqn in jaxpr.eqns for v in eqn.invars} | {id(v) for v in jaxpr.outvars}
     inexact = [jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]
     variables = jaxpr.invars[: len(leaves)]
@@ -79,8 +106,8 @@ def _used_leaves(unembed: Unembed, treedef: Any, leaves: list[Any], rows: jax.Ar
 
 
 def _chunk_total(logits: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
-    """Return the weighted sum of −log softmax(logits)[target] over the rows of logits (N, V)."""
-    picked = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+    """Return the weighted sum of −log softmax(logits)[target] over logits (..., V)."""
+    picked = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return ((jax.nn.logsumexp(logits, axis=-1) - picked) * weights).sum()
 
 
@@ -89,15 +116,15 @@ def _total(
     logits_of: Callable[..., jax.Array],
     chunks: int,
     active: tuple[jax.Array, ...],
-    rows: jax.Array,
+    x: jax.Array,
     targets: jax.Array,
     weights: jax.Array,
 ) -> jax.Array:
     def one(chunk: tuple[jax.Array, ...]) -> jax.Array:
-        x, chunk_targets, chunk_weights = chunk
-        return _chunk_total(logits_of(active, x), chunk_targets, chunk_weights)
+        part, chunk_targets, chunk_weights = chunk
+        return _chunk_total(logits_of(active, part), chunk_targets, chunk_weights)
 
-    split = tuple(t.reshape(chunks, -1, *t.shape[1:]) for t in (rows, targets, weights))
+    split = tuple(_split(part, chunks) for part in (x, targets, weights))
     return jax.lax.map(one, split).sum()
 
 
@@ -105,7 +132,7 @@ def _total_forward(
     logits_of: Callable[..., jax.Array],
     chunks: int,
     active: tuple[jax.Array, ...],
-    rows: jax.Array,
+    x: jax.Array,
     targets: jax.Array,
     weights: jax.Array,
 ) -> tuple[jax.Array, Any]:
@@ -113,31 +140,31 @@ def _total_forward(
         carry: tuple[jax.Array, tuple[jax.Array, ...]], chunk: tuple[jax.Array, ...]
     ) -> tuple[Any, jax.Array]:
         total, gradients = carry
-        x, chunk_targets, chunk_weights = chunk
+        part, chunk_targets, chunk_weights = chunk
 
-        def of_inputs(active: tuple[jax.Array, ...], x: jax.Array) -> jax.Array:
-            return _chunk_total(logits_of(active, x), chunk_targets, chunk_weights)
+        def of_inputs(active: tuple[jax.Array, ...], part: jax.Array) -> jax.Array:
+            return _chunk_total(logits_of(active, part), chunk_targets, chunk_weights)
 
-        value, pullback = jax.vjp(of_inputs, active, x)
+        value, pullback = jax.vjp(of_inputs, active, part)
         d_active, d_x = pullback(jnp.ones_like(value))
         return (total + value, jax.tree.map(jnp.add, gradients, d_active)), d_x
 
     if chunks == 1:
         zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, active))
-        (total, gradients), d_rows = one(zero, (rows, targets, weights))
-        return total, (gradients, d_rows)
-    split = tuple(t.reshape(chunks, -1, *t.shape[1:]) for t in (rows, targets, weights))
+        (total, gradients), d_x = one(zero, (x, targets, weights))
+        return total, (gradients, d_x)
+    split = tuple(_split(part, chunks) for part in (x, targets, weights))
     zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, active))
-    (total, gradients), d_rows = jax.lax.scan(one, zero, split)
-    return total, (gradients, d_rows.reshape(rows.shape))
+    (total, gradients), d_parts = jax.lax.scan(one, zero, split)
+    return total, (gradients, _joined(d_parts))
 
 
 def _total_backward(
     logits_of: Callable[..., jax.Array], chunks: int, saved: Any, cotangent: jax.Array
 ) -> tuple[Any, ...]:
-    gradients, d_rows = saved
+    gradients, d_x = saved
     scaled = jax.tree.map(lambda g: (g * cotangent).astype(g.dtype), gradients)
-    return scaled, (d_rows * cotangent).astype(d_rows.dtype), None, None
+    return scaled, (d_x * cotangent).astype(d_x.dtype), None, None
 
 
 _total.defvjp(_total_forward, _total_backward)

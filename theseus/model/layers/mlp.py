@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from theseus.model.layers.constrain import constrain
 from theseus.model.layers.initializers import STDDEV, normal, zeros
 
 
@@ -25,7 +26,7 @@ class MLP(nn.Module):
         y = x @ up.astype(self.dtype)
         if self.bias:
             y = y + self.param("up_bias", zeros(("mlp",)), (hidden,), jnp.float32).astype(y.dtype)
-        y = nn.gelu(y, approximate=True)
+        y = constrain(nn.gelu(y, approximate=True), "batch", None, "mlp")
         start = normal(("mlp", "embed"), STDDEV / (2 * self.n_layers) ** 0.5)
         down = self.param("down", start, (hidden, width), jnp.float32)
         y = y @ down.astype(self.dtype)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from theseus.config import ConfigError, field
 from theseus.model.layers.block import Block
+from theseus.model.layers.constrain import constrain
 from theseus.model.layers.cross_entropy import chunked_cross_entropy
 from theseus.model.layers.initializers import normal
 from theseus.model.layers.norm import LayerNorm
@@ -153,7 +154,9 @@ class GPT(nn.Module):
         x = self.token_embedding[tokens].astype(self.dtype)
         if not self.rope:
             x = x + self.position_embedding[positions].astype(self.dtype)
-        return self.embedding_dropout(x, deterministic=not self.has_rng("dropout"))
+        return constrain(
+            self.embedding_dropout(x, deterministic=not self.has_rng("dropout")), "batch"
+        )
 
     def decode(
         self, x: jax.Array, positions: jax.Array, segments: jax.Array | None = None
