@@ -1,0 +1,19 @@
+# look BASE BUNDLE ENVIRONMENT PYTHON ROOT GROUP PART: what is there already for a run.
+base=$1 bundle=$2 environment=$3 python=$4 root=$5 group=$6 part=$7
+machine=$(uname -m)
+tell machine "$machine"
+[ -d "$base/bundles/$bundle" ] && mine "$base" && tell bundle "$bundle"
+if [ -n "$python" ]; then
+  section python "$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+elif [ -f "$base/environments/$environment-$machine/ready" ] && mine "$base"; then
+  tell environment "$environment"
+fi
+for folder in "$root/$group/$part"-*; do
+  [ -f "$folder/run.json" ] || continue
+  if ! mine "$folder"; then
+    tell foreign "$folder"
+    continue
+  fi
+  section run printf '%s\n' "${folder##*/}" "$(cat "$folder/run.json")" \
+    "$(cat "$folder/status.json" 2>/dev/null)" "$(cat "$folder/launch.json" 2>/dev/null)"
+done
