@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from theseus.config import to_plain
 from theseus.errors import UserError
-from theseus.job import Job
+from theseus.job import Job, RunIdentity
 from theseus.registry import key_of
 from theseus.runs import files, names, processes, provenance
 from theseus.runs.code import code_digest
@@ -64,8 +64,15 @@ class Claim:
 _held: set[Path] = set()
 
 
-def claim(job: Job, *, fresh: bool) -> Claim:
+def claim(job: Job, *, fresh: bool, folder: Path | None = None, requeued: bool = False) -> Claim:
     """Find or make the folder of this run and mark it as running here.
+
+    Parameters
+    ----------
+    folder
+        The folder that was made for this run when it was submitted; None looks for it.
+    requeued
+        Whether a scheduler has started the run again, so that the attempt before is over.
 
     Raises
     ------
@@ -74,7 +81,12 @@ def claim(job: Job, *, fresh: bool) -> Claim:
     RecordError
         When the folder cannot be written.
     """
-    base, config, identity = _identity(job)
+    if folder is not None:
+        with _one_at_a_time(folder.parent):
+            found = _continue(Run(folder), sure=requeued)
+            _take(found)
+        return found
+    base, config, identity = run_identity(job)
     group = _group_folder(job)
     with files.explained(group):
         group.mkdir(parents=True, exist_ok=True)
@@ -86,10 +98,14 @@ def claim(job: Job, *, fresh: bool) -> Claim:
             found = Claim(run, 1, False, 0.0, {})
         else:
             found = _continue(newest)
-        if not found.finished:
-            _mark(found)
-            _held.add(found.run.folder)
+        _take(found)
     return found
+
+
+def _take(found: Claim) -> None:
+    if not found.finished:
+        _mark(found)
+        _held.add(found.run.folder)
 
 
 def _mark(claimed: Claim) -> None:
@@ -108,7 +124,7 @@ def _mark(claimed: Claim) -> None:
             "exit": None,
             "attempt": claimed.attempt,
             "pids": [processes.this_process()],
-            "gpus": [],
+            "gpus": processes.visible_gpus(),
             "heartbeat": 0,
             "time": now,
             "elapsed": claimed.elapsed,
@@ -122,7 +138,7 @@ def release(claimed: Claim) -> None:
     _held.discard(claimed.run.folder)
 
 
-def _identity(job: Job) -> tuple[str, Mapping[str, Any], dict[str, str]]:
+def run_identity(job: Job) -> tuple[str, Mapping[str, Any], dict[str, str]]:
     """Return the digest of the run, its configuration as written down, and what named it."""
     raw = to_plain(job.config)
     config = provenance.without_secrets(raw, to_plain(job.config, resolve=True))
@@ -137,10 +153,15 @@ def _identity(job: Job) -> tuple[str, Mapping[str, Any], dict[str, str]]:
     return names.run_digest(identity, config), config, identity
 
 
+def group_path(identity: RunIdentity) -> str:
+    """Return the folder of a run's group, relative to the root."""
+    project = names.path_part(identity.project, empty="general")
+    group = names.path_part(identity.group, empty="default")
+    return f"runs/{project}/{group}"
+
+
 def _group_folder(job: Job) -> Path:
-    project = names.path_part(job.identity.project, empty="general")
-    group = names.path_part(job.identity.group, empty="default")
-    return Path(job.root).expanduser().absolute() / "runs" / project / group
+    return Path(job.root).expanduser().absolute() / group_path(job.identity)
 
 
 def _newest(group: Path, part: str, base: str) -> Run | None:
@@ -191,14 +212,14 @@ def _make(
     return Run(folder)
 
 
-def _continue(run: Run) -> Claim:
+def _continue(run: Run, *, sure: bool = False) -> Claim:
     """Return the claim on a run that exists, or refuse it."""
     status = files.read_json(run.folder / STATUS)
     attempt = int(status.get("attempt", 0))
     elapsed = float(status.get("elapsed") or 0.0)
     if status["state"] == "finished":
         return Claim(run, attempt, True, elapsed, status)
-    if status["state"] == "running":
+    if status["state"] == "running" and not sure:
         _refuse_if_busy(run, status)
     return Claim(run, attempt + 1, False, elapsed, status)
 

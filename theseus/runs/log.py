@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import threading
 import time
@@ -32,8 +33,13 @@ class Log:
 
     def __init__(self, path: Path, failed: Callable[[str], None]) -> None:
         self._file: Appender | None = Appender(path)
+        self._place = _place(path)
         self._failed = failed
         self._second, self._clock = 0, ""
+
+    def is_behind(self, place: tuple[int, int] | None) -> bool:
+        """Return whether a stream that writes to `place` writes to this very file already."""
+        return place is not None and place == self._place
 
     def write(self, text: str) -> None:
         """Add a text as it is; when the disk refuses, say so once and stop logging.
@@ -96,13 +102,14 @@ class Tee:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self._place = _place(stream)
         self._copies = True
 
     def write(self, text: str) -> Any:
         """Write to the stream, then to the logs."""
         written = self._stream.write(text)
         if self._copies and isinstance(text, str):
-            _copy(text)
+            _copy(text, self._place)
         return written
 
     def writelines(self, lines: Any) -> None:
@@ -122,10 +129,20 @@ class Tee:
         return f"Tee({self._stream!r})"
 
 
-def _copy(text: str) -> None:
+def _copy(text: str, place: tuple[int, int] | None) -> None:
     own = _current.get()
     for log in [own] if own is not None else list(_open):
-        log.write(text)
+        if not log.is_behind(place):  # a worker's streams are its log
+            log.write(text)
+
+
+def _place(file: Any) -> tuple[int, int] | None:
+    """Return what tells a file from every other; None for what is no file."""
+    try:
+        stat = file.stat() if isinstance(file, Path) else os.fstat(file.fileno())
+    except (AttributeError, OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 class _Handler(logging.Handler):

@@ -8,9 +8,10 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from theseus.errors import UserError
-from theseus.job import Job, StopRequested
+from theseus.job import STOPPED, Job, StopRequested
 from theseus.runs import files
 from theseus.runs.claim import claim, release
 from theseus.runs.log import captured
@@ -24,7 +25,12 @@ _REASON_LENGTH = 2000
 
 @contextmanager
 def open_run(
-    job: Job, *, fresh: bool = False, watchers: Iterable[Watcher] | None = None
+    job: Job,
+    *,
+    fresh: bool = False,
+    watchers: Iterable[Watcher] | None = None,
+    folder: Path | None = None,
+    requeued: bool = False,
 ) -> Iterator[RunRecorder]:
     """Hold the record of one execution of `job` open (a `theseus.job.OpenRun`).
 
@@ -40,6 +46,8 @@ def open_run(
         Make a new run whatever there is already.
     watchers
         The views that show it; None chooses one for where this process runs.
+    folder, requeued
+        For a run that was submitted: its folder, and whether a scheduler has started it again.
 
     Raises
     ------
@@ -50,7 +58,7 @@ def open_run(
     """
     troubles: list[str] = []
     views = chosen_watchers(troubles.append) if watchers is None else list(watchers)
-    claimed = claim(job, fresh=fresh)
+    claimed = claim(job, fresh=fresh, folder=folder, requeued=requeued)
     recorder = RunRecorder(claimed, views)
     try:
         recorder.open()
@@ -77,8 +85,8 @@ def _record_failure(recorder: RunRecorder, error: BaseException) -> None:
     try:
         if isinstance(error, StopRequested | KeyboardInterrupt):
             reason = recorder.stopping or str(error) or REASONS[signal.SIGINT]
-            terminated = reason == REASONS[signal.SIGTERM]
-            status = 128 + (signal.SIGTERM if terminated else signal.SIGINT)
+            saved = isinstance(error, StopRequested)
+            status = STOPPED if saved else 128 + signal.SIGINT
             recorder.close("cancelled", reason=reason, exit_status=status)
             return
         reason = f"{type(error).__name__}: {error}".rstrip(": ")[:_REASON_LENGTH]

@@ -25,6 +25,11 @@ def this_process() -> dict[str, Any]:
     return {"pid": pid, "started": _started(pid), "host": host_name(), "boot": _boot()}
 
 
+def visible_gpus() -> list[str]:
+    """Return the GPUs that this process was given, where somebody gave it some."""
+    return [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+
+
 def is_this_host(process: Mapping[str, Any]) -> bool:
     """Return whether a recorded process belongs to this machine."""
     return process.get("host") == host_name()

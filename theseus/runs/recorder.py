@@ -145,6 +145,8 @@ class RunRecorder:
                 self._checkpoint = int(step)
             elif kind == "resumed" and step is not None:
                 self._resumed_from = int(step)
+                if "best" in facts:  # as it was at that step: what came after is done again
+                    self._best = facts["best"]
             if self._audience:
                 self._news.append(lambda view: view.event(kind, facts))
         details = [f"  {name} {words.one_line(str(value))}" for name, value in facts.items()]
@@ -281,7 +283,7 @@ class RunRecorder:
             "exit": exit_status,
             "attempt": self._claim.attempt,
             "pids": [processes.this_process()] if state == "running" else [],
-            "gpus": [],
+            "gpus": processes.visible_gpus() if state == "running" else [],
             "heartbeat": self._heartbeat,
             "time": time.time(),
             "elapsed": self._elapsed(),

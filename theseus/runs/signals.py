@@ -1,4 +1,4 @@
-"""Ctrl-C, the kernel's stop button and SIGTERM: asked once, end well; asked twice, end now."""
+"""Ctrl-C, the kernel's stop button, SIGTERM and SIGUSR1: asked once, end well; twice, end now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-REASONS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+REASONS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGUSR1: "the time limit is near",  # what SLURM is asked to send before it
+}
 
 # One Ctrl-C can arrive twice: from the terminal, and from a parent such as `make` or `uv run`
 # that passes its own on. Nobody means two by pressing twice so fast.
