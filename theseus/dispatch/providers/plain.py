@@ -13,6 +13,7 @@ from theseus.dispatch.providers.base import (
     Seen,
     Verdict,
 )
+from theseus.dispatch.providers.endings import seen_by_exit
 from theseus.dispatch.providers.plain_judge import judge, machine_of
 from theseus.dispatch.providers.programs import Report, ask
 from theseus.dispatch.providers.request import need_of
@@ -119,12 +120,8 @@ def _not_started(host: Host, report: Report) -> LaunchError:
 def _seen(report: Report) -> Seen:
     life = report.text("life")
     cancelled = report.text("stop").strip() == "cancel"
-    status = report.values("exit").get("status", "")
-    if status.isdecimal():
-        if status == "0":
-            return Seen("finished", None, None, time.time())
-        state = "cancelled" if cancelled else "failed"
-        return Seen(state, _exit_text(int(status)), None, time.time())
+    if ended := seen_by_exit(report.values("exit"), cancelled=cancelled):
+        return ended
     if life == "alive":
         return Seen("running", None, None, time.time())
     if life in {"gone", "rebooted"}:
@@ -133,11 +130,3 @@ def _seen(report: Report) -> Seen:
             return Seen("cancelled", why, None, time.time())
         return Seen("lost", f"{why} before it could write how it ended", None, time.time())
     return Seen("unknown", report.complaint or "the host gave no answer", None, time.time())
-
-
-def _exit_text(status: int) -> str:
-    if status == 72:
-        return "its code's folder is gone"
-    if status == 127:
-        return "its command was not found"
-    return f"ended by signal {status - 128}" if status > 128 else f"exit status {status}"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
-from theseus.dispatch.inventory import Host, SlurmSettings
 from theseus.dispatch.providers.base import Placement, Verdict
 from theseus.dispatch.providers.request import Need, counts_text, having_text
 from theseus.dispatch.providers.slurm_parse import Node, Partition, expand_hosts
 from theseus.errors import did_you_mean
 from theseus.hardware.chips import chips_by_gres_name
 from theseus.hardware.resources import parse_size
+
+if TYPE_CHECKING:
+    from theseus.dispatch.inventory import Host, SlurmSettings
 
 _MIB = 2**20
 
@@ -67,7 +70,7 @@ def choose(
     reachable, missing = _partitions(settings, need, partitions)
     if not reachable:
         return Verdict(host.name, "no", missing or "no partition takes jobs")
-    excluded = set(expand_hosts(_joined(settings.exclude))) if settings else set()
+    excluded = set(expand_hosts(",".join(settings.exclude))) if settings else set()
     ours = [
         node
         for node in nodes
@@ -204,7 +207,7 @@ def _memory_asked(
 ) -> int:
     asked = memory_of(settings, need)
     if asked is not None:
-        return asked
+        return asked or node.memory  # SLURM reads 0 as all of it
     if partition.memory_per_node is not None:
         return partition.memory_per_node
     if partition.memory_per_cpu is not None:
@@ -221,10 +224,6 @@ def _has_features(node: Node, constraint: str | None) -> bool:
 
 
 _WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-
-def _joined(names: str | Sequence[str] | None) -> str:
-    return names if isinstance(names, str) else ",".join(names or ())
 
 
 def _counts(

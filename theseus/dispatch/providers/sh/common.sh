@@ -1,16 +1,24 @@
 # What every program of a provider begins with. $1 is the mark that frames its answers.
 mark=$1
 shift
+own_locale=${LC_ALL-}
 LC_ALL=C
 export LC_ALL
 set -u
+
+# restore_locale: a run has the locale that its user has, not ours.
+restore_locale() {
+  LC_ALL=$own_locale
+  [ -n "$own_locale" ] || unset LC_ALL
+}
 
 # section NAME COMMAND…: what the command prints, and its status, between marks.
 section() {
   printf '%s begin %s\n' "$mark" "$1"
   shift
   "$@" </dev/null 2>&1
-  printf '\n%s end %s\n' "$mark" "$?"
+  section_status=$?
+  printf '\n%s end %s\n' "$mark" "$section_status"
 }
 
 # tell NAME TEXT: one short answer.

@@ -78,7 +78,8 @@ if [ "$kind" = nvidia ] || [ "$count" -eq 0 ]; then
   CUDA_VISIBLE_DEVICES=$visible
   export CUDA_VISIBLE_DEVICES
 fi
-unset USER_NAME LC_ALL
+unset USER_NAME
+restore_locale
 session=setsid
 have setsid || { session=; set -m; }
 $scope $session /bin/sh -c "$first" theseus "$folder" "$work" "$attempt" "$@" \

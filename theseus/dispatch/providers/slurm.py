@@ -1,0 +1,214 @@
+"""A SLURM cluster: look at its nodes and queue, submit once, watch and cancel a job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypedDict
+
+from theseus.dispatch.providers.base import Handle, Launch, LaunchError, Placement, Seen, Verdict
+from theseus.dispatch.providers.programs import Report, ask
+from theseus.dispatch.providers.request import Need, need_of
+from theseus.dispatch.providers.slurm_choose import choose, memory_of
+from theseus.dispatch.providers.slurm_parse import (
+    Node,
+    expand_hosts,
+    holders,
+    parse_estimate,
+    parse_gres,
+    parse_nodes,
+    parse_partitions,
+    parse_rows,
+)
+from theseus.dispatch.providers.slurm_script import job_script, safe_job_name
+from theseus.dispatch.providers.slurm_seen import seen
+
+if TYPE_CHECKING:
+    from theseus.dispatch.inventory import Host, Inventory, SlurmSettings
+    from theseus.dispatch.transport import Transport
+    from theseus.hardware.resources import Resources
+
+CANCEL_SECONDS = 60  # KillWait is 30 s where nobody changed it
+
+
+class SlurmProvider:
+    """A cluster with a login node that is reached by ssh."""
+
+    def probe(
+        self, host: Host, transport: Transport, wanted: Resources, inventory: Inventory
+    ) -> Verdict:
+        """Say whether the request fits now or can queue, in which partition, and as which GRES."""
+        need = need_of(wanted)
+        report = ask(transport, ("slurm_common", "slurm_probe"), timeout=60)
+        nodes = parse_nodes(report.text("nodes"))
+        partitions = parse_partitions(report.text("partitions"))
+        if not nodes or not partitions:
+            return Verdict(host.name, "unknown", _trouble(report), probed=time.time())
+        mapping = inventory.gres_mapping
+        verdict = choose(host, need, nodes, partitions, mapping)
+        unclear = any(node.used is None for node in nodes)
+        if verdict.fit == "queue" or unclear:
+            trial = _trial(host.slurm, need, verdict.placement) if verdict.placement else []
+            more = ask(transport, ("slurm_common", "slurm_queue"), *trial, timeout=60)
+            rows = parse_rows(more.text("queue"), 4)
+            held = holders(row[:3] for row in rows)
+            if unclear:
+                nodes = tuple(_with_use(node, rows) for node in nodes)
+            verdict = choose(host, need, nodes, partitions, mapping, holders=held)
+            if verdict.fit == "queue":
+                verdict = replace(verdict, starts=parse_estimate(more.text("trial")))
+        return replace(verdict, probed=time.time())
+
+    def launch(self, host: Host, transport: Transport, launch: Launch) -> Handle:
+        """Submit the run's script; an attempt that is queued, runs or has run is found."""
+        name = safe_job_name(launch.name, launch.run_id, launch.attempt)
+        tag = f"theseus {launch.run_id} {launch.attempt}"
+        need = Need(
+            (), launch.placement.gpus_per_node, launch.placement.nodes, launch.cpus, launch.memory
+        )
+        script = job_script(
+            run_id=launch.run_id,
+            attempt=launch.attempt,
+            job_name=name,
+            tag=tag,
+            folder=launch.folder,
+            work=launch.work,
+            log=launch.log,
+            command=launch.command,
+            nodes=need.nodes,
+            partition=launch.placement.partition,
+            gres=launch.placement.gres,
+            cpus=need.cpus,
+            memory_mib=memory_of(host.slurm, need),
+            extra=_extra(host.slurm),
+            **_limits(host.slurm),
+        )
+        report = ask(
+            transport,
+            ("slurm_common", "slurm_launch"),
+            launch.folder,
+            launch.log,
+            tag,
+            name,
+            launch.attempt,
+            given=script.encode(),
+            timeout=240,
+        )
+        record = report.values("started") or report.values("found")
+        if not record.get("job", "").isdecimal():
+            raise _not_queued(host, report)
+        return Handle(
+            "slurm",
+            {
+                "job": record["job"],
+                "cluster": record.get("cluster", ""),
+                "folder": launch.folder,
+                "run": launch.run_id,
+                "attempt": launch.attempt,
+            },
+        )
+
+    def state(self, host: Host, transport: Transport, handle: Handle) -> Seen:
+        """Say what became of the job; one that nobody knows has not finished."""
+        values = handle.values
+        report = ask(
+            transport,
+            ("slurm_common", "slurm_state"),
+            *(values[name] for name in ("folder", "job", "cluster")),
+            timeout=60,
+        )
+        if "failed" in report:
+            return Seen("unknown", report.text("failed"), None, time.time())
+        return seen(report, str(values["job"]))
+
+    def cancel(self, host: Host, transport: Transport, handle: Handle) -> Seen:
+        """Cancel the job and wait until SLURM says that it is over."""
+        values = handle.values
+        report = ask(
+            transport,
+            ("slurm_common", "slurm_cancel"),
+            *(values[name] for name in ("folder", "job", "cluster")),
+            CANCEL_SECONDS,
+            timeout=CANCEL_SECONDS + 60,
+        )
+        found = self.state(host, transport, handle)
+        if left := report.text("left").strip():
+            said = report.text("scancel").strip()
+            reason = f"SLURM still has it as {left.lower()}{f' ({said})' if said else ''}"
+            return replace(found, reason=reason)
+        return found
+
+
+class _Limits(TypedDict):
+    account: str | None
+    qos: str | None
+    time: str | None
+    exclude: str | None
+    constraint: str | None
+
+
+def _limits(settings: SlurmSettings | None) -> _Limits:
+    """Return the options that come from the inventory as they are."""
+    return _Limits(
+        account=settings and settings.account,
+        qos=settings and settings.qos,
+        time=settings and settings.time,
+        exclude=settings and (",".join(settings.exclude) or None),
+        constraint=settings and settings.constraint,
+    )
+
+
+def _extra(settings: SlurmSettings | None) -> tuple[str, ...]:
+    return settings.extra if settings else ()
+
+
+def _trial(settings: SlurmSettings | None, need: Need, placement: Placement) -> list[str]:
+    """Return the options of a job like the one that would be submitted."""
+    options: Mapping[str, object] = {
+        "nodes": need.nodes,
+        "ntasks-per-node": 1,
+        "cpus-per-task": need.cpus,
+        "mem": None if (memory := memory_of(settings, need)) is None else f"{memory}M",
+        "gres": placement.gres,
+        "partition": placement.partition,
+        **_limits(settings),
+    }
+    return [f"--{name}={value}" for name, value in options.items() if value is not None]
+
+
+def _with_use(node: Node, rows: list[tuple[str, ...]]) -> Node:
+    """Return a node that does not say what is in use, as the queue has it."""
+    if node.used is not None:
+        return node
+    used: dict[str, int] = {}
+    for _, _, gres, hosts in rows:
+        if node.name in expand_hosts(hosts):
+            for kind, count in parse_gres(gres).items():
+                # A job that named no type may have any of them.
+                for one in [kind] if kind else node.gpus:
+                    used[one] = used.get(one, 0) + count
+    return replace(node, used=used)
+
+
+def _trouble(report: Report) -> str:
+    said = "\n".join((report.text("failed"), report.text("nodes"), report.text("partitions")))
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    statuses = {section.status for section in report.sections}
+    if not lines and 124 in statuses:
+        return "SLURM gave no answer in time"
+    return lines[0] if lines else report.complaint or "SLURM shows no nodes"
+
+
+def _not_queued(host: Host, report: Report) -> LaunchError:
+    if "refused" in report:
+        said = report.text("refused").strip()
+        return LaunchError(f"host '{host.name}': SLURM refused the run: {said}")
+    if "unclear" in report:
+        said = report.text("unclear")
+        msg = (
+            f"host '{host.name}': {said}. Submitting again looks for it first, and never starts two"
+        )
+        return LaunchError(msg)
+    said = report.text("failed") or report.text("locked") or report.complaint
+    return LaunchError(f"host '{host.name}': the run was not queued: {said or 'no reason given'}")
