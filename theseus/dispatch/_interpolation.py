@@ -60,9 +60,10 @@ def interpolated(text: str) -> Interpolated:
         return ""
 
     whole = _RESOLVER.sub(replaced, text)
-    if not problems and re.search(r"(?<!\\)\$\{\s*oc\.", text) and not names:
+    if not problems and "${oc." in _RESOLVER.sub("", text).replace(" ", ""):
         problems.append(
-            f"'{text}' cannot be read: write ${{oc.env:NAME}} or ${{oc.env:NAME,default}}"
+            f"'{text}' cannot be read: write ${{oc.env:NAME}} or ${{oc.env:NAME,default}}, "
+            "one not inside another"
         )
     return Interpolated(
         whole, tuple(names), missing[0] if missing else None, problems[0] if problems else None

@@ -22,8 +22,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from theseus.dispatch.secrets import Secret
 from theseus.errors import UserError, did_you_mean
@@ -31,8 +30,6 @@ from theseus.errors import UserError, did_you_mean
 HostType = Literal["local", "plain", "slurm", "volcano"]
 TransportName = Literal["auto", "paramiko", "openssh", "local"]
 Environment = Mapping[str, "str | Secret"]
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class InventoryError(UserError):
@@ -69,7 +66,7 @@ class Cluster:
     checkpoints: str | None = None
     results: str | None = None
     share: str | None = None
-    env: Environment = NOTHING
+    env: Environment = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,12 +133,12 @@ class VolcanoSettings:
     shm_size: str | None = None
     service_account: str | None = None
     priority_class: str | None = None
-    node_selector: Mapping[str, str] = NOTHING
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str | int], ...] = ()
-    labels: Mapping[str, str] = NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
     context: str | None = None
     kubeconfig: str | None = None
-    rdma: Mapping[str, int] = NOTHING
+    rdma: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -164,9 +161,9 @@ class Host:
     type: HostType
     cluster: Cluster
     ssh: str | None = None
-    chips: Mapping[str, int] = NOTHING
+    chips: Mapping[str, int] = field(default_factory=dict)
     uv_groups: tuple[str, ...] = ()
-    env: Environment = NOTHING
+    env: Environment = field(default_factory=dict)
     python: str | None = None
     setup: str | None = None
     transport: TransportName = "auto"
