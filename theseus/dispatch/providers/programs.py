@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from theseus.dispatch.transport import Transport
+    from theseus.dispatch.transport import Answer, Transport
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,12 @@ def ask(
     answer = transport.run(
         _text("common", *parts), mark, *map(str, arguments), input=given, timeout=timeout
     )
-    complaint = answer.err.decode("utf-8", "replace").strip()
-    return Report(_sections(answer.text, mark), complaint)
+    return read_report(answer, mark)
+
+
+def read_report(answer: Answer, mark: str) -> Report:
+    """Return what a program answered in sections framed by `mark`."""
+    return Report(_sections(answer.text, mark), answer.complaint)
 
 
 def _sections(text: str, mark: str) -> tuple[Section, ...]:
