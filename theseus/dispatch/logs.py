@@ -1,0 +1,371 @@
+"""Following the logs of a run: every byte once, over any number of losses and readers.
+
+The bytes go to a local copy first, then to whoever follows; so a reader that begins again, in this
+process or another, goes on where it was. While one reader fetches, others read its copy.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import queue
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from theseus.dispatch._log_copy import Lock, LogCopy, offset_of_last_lines, read_copy
+from theseus.dispatch._log_program import PROGRAM, Note, Notes
+from theseus.dispatch.transport.base import ByteStream, Transport, TransportError
+
+__all__ = ["LogText", "Notice", "Piece", "follow", "merged", "offset_of_last_lines"]
+
+LOOK = 0.18  # seconds between looks at the files, on the host
+SILENCE = 15.0  # seconds without a word (there is one every second) until a stream counts as lost
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_TURN = 0.25  # seconds until somebody who asked to stop is heard
+_BLOCK = 1 << 20
+
+NoticeKind = Literal["waiting", "rotated", "cut", "gap", "lost", "back"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of one log.
+
+    Attributes
+    ----------
+    name
+        Which log, as it was named to `follow`.
+    offset
+        Where they begin in the local copy.
+    data
+        The bytes as they were printed; a character may be cut at either end (see `LogText`).
+    """
+
+    name: str
+    offset: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Where in the copy the next piece begins: what a reader keeps in order to go on."""
+        return self.offset + len(self.data)
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that a person who reads the log should know.
+
+    Attributes
+    ----------
+    kind
+        `waiting`: there is no such file yet; `rotated`: another file has taken its name; `cut`: it
+        was emptied and begins anew; `gap`: a rotated file is gone before it was read to its end;
+        `lost`: the host is out of reach, and is tried again; `back`: it is heard again.
+    """
+
+    name: str | None
+    kind: NoticeKind
+    text: str
+
+
+class _Desynchronised(Exception):
+    """The file has changed under the reading; look at it afresh."""
+
+
+def follow(
+    transport: Transport,
+    files: Mapping[str, str],
+    folder: Path,
+    *,
+    since: Mapping[str, int] | None = None,
+    ended: Callable[[], bool] = lambda: False,
+    stop: threading.Event | None = None,
+    once: bool = False,
+) -> Iterator[Piece | Notice]:
+    """Yield what the logs hold and what is added to them.
+
+    Parameters
+    ----------
+    transport
+        The host.
+    files
+        The logs: a plain word for each (the rank), and its full path on the host. One that does
+        not exist yet is waited for.
+    folder
+        Where the local copies are; `NAME.log` there is complete, byte for byte.
+    since
+        Where to begin in each local copy; the beginning where nothing is said.
+    ended
+        Whether nothing more will be written. Asked about once a second; once it says so, the logs
+        are read to their ends and following ends.
+    stop
+        Set it, from any thread, to end following soon.
+    once
+        Bring the copies up to date, and end.
+
+    Raises
+    ------
+    TransportError
+        When the host cannot be reached at the beginning; later losses are notices.
+    """
+    stop = stop or threading.Event()
+    position = {name: (since or {}).get(name, 0) for name in files}
+    lock = Lock(folder)
+    try:
+        while not lock.take():  # somebody else fetches: read along
+            yield from _new_in_copies(folder, position)
+            if stop.wait(0.1):
+                return
+        yield from _new_in_copies(folder, position)
+        for event in _fetch(transport, files, folder, ended=ended, stop=stop, once=once):
+            # A reader may begin ahead of what there is; those bytes it does not want.
+            if isinstance(event, Piece):
+                if event.end <= position[event.name]:
+                    continue
+                position[event.name] = event.end
+            yield event
+    finally:
+        lock.release()
+
+
+def _new_in_copies(folder: Path, position: dict[str, int]) -> Iterator[Piece]:
+    for name in list(position):
+        while data := read_copy(folder, name, position[name], _BLOCK):
+            piece = Piece(name, position[name], data)
+            position[name] = piece.end
+            yield piece
+
+
+def _fetch(
+    transport: Transport,
+    files: Mapping[str, str],
+    folder: Path,
+    *,
+    ended: Callable[[], bool],
+    stop: threading.Event,
+    once: bool,
+) -> Iterator[Piece | Notice]:
+    """Make the copies grow, and yield what is new in them."""
+    copies = {name: LogCopy(folder, name) for name in files}
+    told: set[str] = set()  # who waits for a file was told so
+    reached, heard, pause = False, True, _FIRST_PAUSE
+    last = once
+    try:
+        while not stop.is_set():
+            try:
+                for event in _one_stream(
+                    transport, files, copies, ended=ended, stop=stop, once=last
+                ):
+                    if not heard:
+                        heard = True
+                        yield Notice(None, "back", f"host '{transport.name}' is heard again")
+                    reached, pause = True, _FIRST_PAUSE
+                    if isinstance(event, Notice) and event.kind == "waiting":
+                        if event.name in told:
+                            continue
+                        told.add(event.name or "")
+                    if event is not None:
+                        yield event
+            except _Desynchronised:
+                continue
+            except TransportError as error:
+                if not reached:
+                    raise
+                heard = False
+                yield Notice(None, "lost", f"{error}; trying again in {pause:.2g} s")
+                if stop.wait(pause * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
+                    return
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            if last or stop.is_set():
+                return
+            last = True  # nothing more will be written: one last look
+    finally:
+        for copy in copies.values():
+            copy.close()
+
+
+def _one_stream(
+    transport: Transport,
+    files: Mapping[str, str],
+    copies: Mapping[str, LogCopy],
+    *,
+    ended: Callable[[], bool],
+    stop: threading.Event,
+    once: bool,
+) -> Iterator[Piece | Notice | None]:
+    """Yield what one connection brings; return when it has come to the end, or should not go on.
+
+    None says that the host was heard, though it had nothing to say.
+    """
+    mark = secrets.token_hex(12)
+    arguments = [mark, "once" if once else "follow", f"{LOOK:g}"]
+    for name, path in files.items():
+        copy = copies[name]
+        count, digest = copy.check()
+        inode = "-" if copy.inode is None else str(copy.inode)
+        arguments += [path, inode, str(copy.offset), str(count), digest]
+    stream = transport.stream(PROGRAM, *arguments)
+    try:
+        yield None
+        reader = _Reader(transport.name, files, copies)
+        notes = Notes(mark)
+        heard = asked = time.monotonic()
+        while not stop.is_set():
+            data = _read(stream, transport, heard)
+            now = time.monotonic()
+            if data is not None:
+                heard = now
+                for note in notes.feed(data):
+                    if note.what == "end":
+                        return
+                    yield from reader.take(note)
+                if not data:
+                    answer = stream.answer
+                    said = answer.complaint if answer else ""
+                    message = f"the program that reads the logs ended: {said or 'no reason given'}"
+                    raise TransportError(transport.name, "protocol", message)
+            if not once and now - asked >= 1.0:
+                asked = now
+                if ended():
+                    return
+    finally:
+        stream.close()
+
+
+def _read(stream: ByteStream, transport: Transport, heard: float) -> bytes | None:
+    data = stream.read(_TURN)
+    if data is None and time.monotonic() - heard > SILENCE:
+        suspect = getattr(transport, "suspect", None)
+        if suspect is not None:
+            suspect()
+        message = f"nothing was heard for {SILENCE:.0f} seconds"
+        raise TransportError(transport.name, "lost", message)
+    return data
+
+
+class _Reader:
+    """Brings notes into the copies."""
+
+    def __init__(self, host: str, files: Mapping[str, str], copies: Mapping[str, LogCopy]) -> None:
+        self._host, self._files = host, files
+        self._names = list(files)
+        self._copies = copies
+        self._current: str | None = None
+
+    def take(self, note: Note) -> Iterator[Piece | Notice | None]:
+        """Take one note; yield what a reader should see."""
+        if note.what == "bytes":
+            if self._current is None:
+                raise _Desynchronised
+            at = self._copies[self._current].append(note.data)
+            yield Piece(self._current, at, note.data)
+            return
+        self._current = None
+        if not 0 <= note.file < len(self._names):
+            yield None
+            return
+        name = self._names[note.file]
+        copy, where = self._copies[name], f"{self._files[name]} on host '{self._host}'"
+        if note.what == "data":
+            # What is missing was cut off while it was read.
+            if note.inode != copy.inode or note.offset != copy.offset:
+                raise _Desynchronised
+            self._current = name
+        elif note.what == "new":
+            known = copy.inode is not None
+            copy.begin(note.inode)
+            if known:
+                yield Notice(name, "rotated", f"another file is now {where}")
+        elif note.what == "cut":
+            copy.begin(note.inode)
+            yield Notice(name, "cut", f"{where} was emptied and begins anew")
+        elif note.what == "same":
+            copy.same(note.inode)
+        elif note.what == "gap":
+            yield Notice(name, "gap", f"{where} was rotated away before it was read to its end")
+        elif note.what == "none":
+            yield Notice(name, "waiting", f"there is no log yet: {where}")
+
+
+class LogText:
+    """Pieces as text, for one reader: a character that was cut in two is put together again."""
+
+    def __init__(self) -> None:
+        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
+
+    def feed(self, piece: Piece) -> str:
+        """Return the text of the next piece of its log; what is not UTF-8 is replaced."""
+        decoder = self._decoders.get(piece.name)
+        data = piece.data
+        if decoder is None:
+            decoder = codecs.getincrementaldecoder("utf-8")("replace")
+            self._decoders[piece.name] = decoder
+            if piece.offset:  # began in the middle, perhaps of a character
+                whole = data.lstrip(bytes(range(0x80, 0xC0)))
+                data = whole if len(data) - len(whole) <= 3 else data
+        return decoder.decode(data)
+
+    def rest(self, name: str) -> str:
+        """Return what is left of a log that ends within a character."""
+        decoder = self._decoders.pop(name, None)
+        return decoder.decode(b"", final=True) if decoder else ""
+
+
+def merged(
+    followings: Iterable[Iterator[Piece | Notice]], stop: threading.Event
+) -> Iterator[Piece | Notice]:
+    """Yield what several followings (of several hosts) yield, as it comes.
+
+    Parameters
+    ----------
+    followings
+        Each made with the same `stop`.
+    stop
+        Set when the merged iterator is closed, so that all of them end.
+    """
+    events: queue.Queue[Piece | Notice | BaseException | None] = queue.Queue(maxsize=64)
+
+    def put(event: Piece | Notice | BaseException | None) -> None:
+        while True:
+            with contextlib.suppress(queue.Full):
+                events.put(event, timeout=0.2)
+                return
+            if stop.is_set():
+                return
+
+    def carry(following: Iterator[Piece | Notice]) -> None:
+        try:
+            for event in following:
+                put(event)
+        except Exception as error:  # noqa: BLE001 - raised again where it is read
+            put(error)
+        finally:
+            put(None)
+
+    threads = [
+        threading.Thread(target=carry, args=(each,), name="theseus logs", daemon=True)
+        for each in followings
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        open_ = len(threads)
+        while open_:
+            event = events.get()
+            if event is None:
+                open_ -= 1
+            elif isinstance(event, BaseException):
+                raise event
+            else:
+                yield event
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(2)
