@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import theseus
 from theseus.runs.code import is_installed
 from theseus.runs.processes import host_name
 
@@ -27,16 +28,23 @@ _SECRET = re.compile(
 
 def environment(job_class: type) -> dict[str, Any]:
     """Return the facts of `run.json` that do not depend on how the run is called."""
-    commit, dirty = git_state(_source_folder(job_class))
+    commit, dirty = git_state(source_folder(job_class))
     return {
         "class": f"{job_class.__module__}:{job_class.__qualname__}",
-        "by": _user(),
+        "by": user(),
         "host": host_name(),
         "provider": "local",
         "resources": {"cpus": _cpus()},
         "commit": commit,
         "dirty": dirty,
-        "version": _version("theseus-jupyter"),
+        **software(),
+    }
+
+
+def software() -> dict[str, Any]:
+    """Return what runs here: theseus, Python, the system, and the packages that compute."""
+    return {
+        "version": theseus.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: _version(name) for name in PACKAGES},
@@ -104,7 +112,7 @@ def _replaced(value: Any, secrets: Mapping[str, str]) -> Any:
     return value
 
 
-def _source_folder(job_class: type) -> Path:
+def source_folder(job_class: type) -> Path:
     """Return the folder of the job's own source, or the working folder when it is installed."""
     module = sys.modules.get(job_class.__module__)
     file = getattr(module, "__file__", None)
@@ -133,7 +141,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _user() -> str:
+def user() -> str:
+    """Return who runs this."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without an entry for this user id

@@ -1,11 +1,14 @@
 # look BASE BUNDLE ENVIRONMENT PYTHON ROOT GROUP PART: what is there already for a run.
 base=$1 bundle=$2 environment=$3 python=$4 root=$5 group=$6 part=$7
 machine=$(uname -m)
+umask 077
+existing "${base%/*}"
+private "$base"
 tell machine "$machine"
-[ -d "$base/bundles/$bundle" ] && mine "$base" && tell bundle "$bundle"
+[ -d "$base/bundles/$bundle" ] && tell bundle "$bundle"
 if [ -n "$python" ]; then
   section python "$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'
-elif [ -f "$base/environments/$environment-$machine/ready" ] && mine "$base"; then
+elif [ -f "$base/environments/$environment-$machine/ready" ]; then
   tell environment "$environment"
 fi
 for folder in "$root/$group/$part"-*; do

@@ -1,8 +1,11 @@
-# prepare BASE BUNDLE FOLDER KEY TIED PYTHON VERSION SETUP SYNC… -- REQUIREMENT… -- CONSTRAINT…
+# prepare BASE BUNDLE FOLDER KEY TIED PYTHON VERSION SETUP HOW REQUIREMENTS CONSTRAINTS SYNC…
 # Makes the environment KEY with uv, once; what it prints goes to the reader as it comes.
-# FOLDER is the project's folder in the bundle. The last line is `ready` or `failed WHY`.
-base=$1 bundle=$2 folder=$3 key=$4 tied=$5 python=$6 version=$7 setup=$8
-shift 8
+# BUNDLE is the unpacked bundle, FOLDER that of the project in it. The last line is `ready` or
+# `failed WHY`. HOW is `sync` for a project, `bare` for requirements alone (both texts of lines).
+base=$1 bundle=$2 folder=$3 key=$4 tied=$5 python=$6 version=$7 setup=$8 how=$9
+shift 9
+requirements=$1 constraints=$2
+shift 2
 umask 077
 fail() {
   printf 'failed %s\n' "$*"
@@ -32,15 +35,11 @@ UV_PROJECT_ENVIRONMENT=$environment/venv
 export UV_PROJECT_ENVIRONMENT
 mkdir -p "$environment" || fail "$environment cannot be made"
 
-sync=0
-[ "$1" != -- ] && sync=1
-count=0
-words=$#
-if [ $sync = 1 ]; then
+if [ "$how" = sync ]; then
   # The project's files, in a folder of its own: the bundle never changes.
-  rm -rf "$environment/project"
+  rm -rf "$environment/tree" "$environment/project"
   if [ "$tied" = yes ]; then
-    cp -R "$bundle/project" "$environment/tree" 2>/dev/null || fail "the project cannot be copied to $environment"
+    cp -R "$bundle/project" "$environment/tree" || fail "the project cannot be copied to $environment"
     chmod -R u+w "$environment/tree"
     project=$environment/tree/$folder
   else
@@ -51,33 +50,13 @@ if [ $sync = 1 ]; then
     done
     chmod -R u+w "$project"
   fi
-  set -- "$@" ++
-  while [ "$1" != -- ]; do
-    set -- "$@" "$1"
-    shift
-  done
-  # Now: -- REQUIREMENT… -- CONSTRAINT… ++ SYNC…
-  rest=$*
-  (
-    while [ "$1" != ++ ]; do shift; done
-    shift
-    cd "$project" && exec uv sync ${python:+--python "$python"} "$@" 2>&1
-  ) || fail "uv sync failed: see the lines above"
-else
-  [ -x "$environment/venv/bin/python" ] || uv venv ${python:+--python "$python"} "$environment/venv" 2>&1 ||
-    fail "uv venv failed: see the lines above"
+  (cd "$project" && exec uv sync ${python:+--python "$python"} "$@" 2>&1) ||
+    fail "uv sync failed: see the lines above"
+elif [ ! -x "$environment/venv/bin/python" ]; then
+  uv venv ${python:+--python "$python"} "$environment/venv" 2>&1 || fail "uv venv failed: see the lines above"
 fi
-shift
-: >"$environment/requirements.txt"
-: >"$environment/constraints.txt"
-list=$environment/requirements.txt
-for word in "$@"; do
-  case $word in
-  --) list=$environment/constraints.txt ;;
-  ++) break ;;
-  *) printf '%s\n' "$word" >>"$list" ;;
-  esac
-done
+printf %s "$requirements" >"$environment/requirements.txt"
+printf %s "$constraints" >"$environment/constraints.txt"
 if [ -s "$environment/requirements.txt" ]; then
   # What a lock has chosen stays as it is.
   [ -s "$environment/constraints.txt" ] || uv pip freeze --python "$environment/venv/bin/python" 2>/dev/null |

@@ -1,0 +1,1 @@
+"""What runs on the other side: the worker of a run, and how it begins."""
