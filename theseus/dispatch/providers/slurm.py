@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
+from theseus.dispatch.inventory import SlurmSettings
 from theseus.dispatch.providers.base import Handle, Launch, LaunchError, Placement, Seen, Verdict
 from theseus.dispatch.providers.programs import Report, ask
 from theseus.dispatch.providers.request import Need, need_of
@@ -25,7 +26,7 @@ from theseus.dispatch.providers.slurm_script import job_script, safe_job_name
 from theseus.dispatch.providers.slurm_seen import seen
 
 if TYPE_CHECKING:
-    from theseus.dispatch.inventory import Host, Inventory, SlurmSettings
+    from theseus.dispatch.inventory import Host, Inventory
     from theseus.dispatch.transport import Transport
     from theseus.hardware.resources import Resources
 
@@ -49,7 +50,8 @@ class SlurmProvider:
         verdict = choose(host, need, nodes, partitions, mapping)
         unclear = any(node.used is None for node in nodes)
         if verdict.fit == "queue" or unclear:
-            trial = _trial(host.slurm, need, verdict.placement) if verdict.placement else []
+            settings = host.slurm or SlurmSettings()
+            trial = _trial(settings, need, verdict.placement) if verdict.placement else []
             more = ask(transport, ("slurm_common", "slurm_queue"), *trial, timeout=60)
             rows = parse_rows(more.text("queue"), 4)
             held = holders(row[:3] for row in rows)
@@ -67,6 +69,7 @@ class SlurmProvider:
         need = Need(
             (), launch.placement.gpus_per_node, launch.placement.nodes, launch.cpus, launch.memory
         )
+        settings = host.slurm or SlurmSettings()
         script = job_script(
             run_id=launch.run_id,
             attempt=launch.attempt,
@@ -80,9 +83,9 @@ class SlurmProvider:
             partition=launch.placement.partition,
             gres=launch.placement.gres,
             cpus=need.cpus,
-            memory_mib=memory_of(host.slurm, need),
-            extra=_extra(host.slurm),
-            **_limits(host.slurm),
+            memory_mib=memory_of(settings, need),
+            extra=settings.extra,
+            **_limits(settings),
         )
         report = ask(
             transport,
@@ -92,7 +95,7 @@ class SlurmProvider:
             tag,
             name,
             launch.attempt,
-            given=script.encode(),
+            given=script.encode(errors="surrogateescape"),
             timeout=240,
         )
         record = report.values("started") or report.values("found")
@@ -148,22 +151,18 @@ class _Limits(TypedDict):
     constraint: str | None
 
 
-def _limits(settings: SlurmSettings | None) -> _Limits:
+def _limits(settings: SlurmSettings) -> _Limits:
     """Return the options that come from the inventory as they are."""
     return _Limits(
-        account=settings and settings.account,
-        qos=settings and settings.qos,
-        time=settings and settings.time,
-        exclude=settings and (",".join(settings.exclude) or None),
-        constraint=settings and settings.constraint,
+        account=settings.account,
+        qos=settings.qos,
+        time=settings.time,
+        exclude=",".join(settings.exclude) or None,
+        constraint=settings.constraint,
     )
 
 
-def _extra(settings: SlurmSettings | None) -> tuple[str, ...]:
-    return settings.extra if settings else ()
-
-
-def _trial(settings: SlurmSettings | None, need: Need, placement: Placement) -> list[str]:
+def _trial(settings: SlurmSettings, need: Need, placement: Placement) -> list[str]:
     """Return the options of a job like the one that would be submitted."""
     options: Mapping[str, object] = {
         "nodes": need.nodes,

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+from theseus.dispatch.inventory import SlurmSettings
 from theseus.dispatch.providers.base import Placement, Verdict
-from theseus.dispatch.providers.request import Need, counts_text, having_text
+from theseus.dispatch.providers.request import Need
 from theseus.dispatch.providers.slurm_parse import Node, Partition, expand_hosts
+from theseus.dispatch.providers.slurm_reasons import GpuType, no_text, now_text, queue_text
 from theseus.errors import did_you_mean
 from theseus.hardware.chips import chips_by_gres_name
 from theseus.hardware.resources import parse_size
 
 if TYPE_CHECKING:
-    from theseus.dispatch.inventory import Host, SlurmSettings
+    from theseus.dispatch.inventory import Host
 
 _MIB = 2**20
-
-
-@dataclass(frozen=True)
-class GpuType:
-    """A GRES type of the cluster and the chips that it may be."""
-
-    spelled: str
-    chips: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The chip where that is certain, the cluster's own word where it is not."""
-        return self.chips[0] if len(self.chips) == 1 else self.spelled or "gpu"
-
-    def gres(self, count: int) -> str:
-        """Return the request for so many, as the cluster spells it."""
-        return f"gpu:{self.spelled}:{count}" if self.spelled else f"gpu:{count}"
 
 
 def gpu_type(spelled: str, host: Host, mapping: Mapping[str, str]) -> GpuType:
     """Return what a GRES type means: by the inventory's `gres_mapping` first, then by name.
 
-    `a100` may be one of several chips; the host's own `chips` may say which. No likeness is used.
+    A type that is spelled as a chip is that chip. `a100` may be one of several; the host's own
+    `chips` may say which. No likeness is used.
     """
     named = {key.casefold(): chip for key, chip in mapping.items()}
     mapped = named.get(spelled.casefold()) if spelled else named.get("gpu")
@@ -50,6 +35,9 @@ def gpu_type(spelled: str, host: Host, mapping: Mapping[str, str]) -> GpuType:
     if not spelled:
         return GpuType(spelled, listed if len(listed) == 1 else ())
     family = tuple(chip.name for chip in chips_by_gres_name(spelled))
+    form = spelled.lower().replace("_", "-")
+    if form in family:
+        family = (form,)
     if len(family) > 1:
         owned = tuple(name for name in family if name in listed)
         family = owned if len(owned) == 1 else family
@@ -66,17 +54,17 @@ def choose(
     holders: Mapping[str, int] | None = None,
 ) -> Verdict:
     """Return the verdict on a request: the first chip and partition that fit now, else queue."""
-    settings = host.slurm
+    settings = host.slurm or SlurmSettings()
     reachable, missing = _partitions(settings, need, partitions)
     if not reachable:
         return Verdict(host.name, "no", missing or "no partition takes jobs")
-    excluded = set(expand_hosts(",".join(settings.exclude))) if settings else set()
+    excluded = set(expand_hosts(",".join(settings.exclude)))
     ours = [
         node
         for node in nodes
         if node.name not in excluded
         and any(one.name in node.partitions for one in reachable)
-        and _has_features(node, settings.constraint if settings else None)
+        and _has_features(node, settings.constraint)
     ]
     types = {kind: gpu_type(kind, host, mapping) for node in ours for kind in node.gpus}
     totals, free = _counts(ours, types)
@@ -106,31 +94,29 @@ def choose(
         fitting = _fitting(ours, need, kind, partition, settings, now=True)
         if len(fitting) >= need.nodes:
             return answer(
-                kind, partition, "now", _now_text(need, kind, partition, fitting, free, totals)
+                kind, partition, "now", now_text(need, kind, partition, fitting, free, totals)
             )
     for kind, partition in choices:
         if len(_fitting(ours, need, kind, partition, settings, now=False)) >= need.nodes:
-            reason = _queue_text(need, kind, partition, free, holders or {})
+            reason = queue_text(need, kind, partition, free, holders or {})
             return answer(kind, partition, "queue", reason)
-    reason = _no_text(need, ours, types, acceptable, reachable, missing)
+    reason = no_text(need, ours, types, acceptable, reachable, missing)
     return Verdict(host.name, "no", reason, free=free, total=totals, holders=holders or {})
 
 
-def memory_of(settings: SlurmSettings | None, need: Need) -> int | None:
+def memory_of(settings: SlurmSettings, need: Need) -> int | None:
     """Return the MiB per node to ask for; None leaves it to the partition."""
     if need.memory_mib is not None:
         return need.memory_mib
-    size = parse_size(settings.mem) if settings and settings.mem else None
+    size = parse_size(settings.mem)
     return None if size is None else -(-size // _MIB)
 
 
 def _partitions(
-    settings: SlurmSettings | None, need: Need, known: Sequence[Partition]
+    settings: SlurmSettings, need: Need, known: Sequence[Partition]
 ) -> tuple[list[Partition], str | None]:
     """Return the partitions to try, in order, and what is wrong with those that were named."""
-    named: Iterable[str] = ()
-    if settings:
-        named = (not need.gpus and settings.cpu_partitions) or settings.partitions
+    named = (not need.gpus and settings.cpu_partitions) or settings.partitions
     by_name = {one.name: one for one in known}
     ordered = (
         [by_name[name] for name in named if name in by_name]
@@ -170,7 +156,7 @@ def _fitting(
     need: Need,
     kind: GpuType | None,
     partition: Partition,
-    settings: SlurmSettings | None,
+    settings: SlurmSettings,
     *,
     now: bool,
 ) -> list[Node]:
@@ -202,9 +188,7 @@ def _free(node: Node, spelled: str) -> int:
     return max(node.gpus.get(spelled, 0) - (node.used or {}).get(spelled, 0), 0)
 
 
-def _memory_asked(
-    node: Node, need: Need, partition: Partition, settings: SlurmSettings | None
-) -> int:
+def _memory_asked(node: Node, need: Need, partition: Partition, settings: SlurmSettings) -> int:
     asked = memory_of(settings, need)
     if asked is not None:
         return asked or node.memory  # SLURM reads 0 as all of it
@@ -237,103 +221,3 @@ def _counts(
             totals[name] = totals.get(name, 0) + count
             free[name] = free.get(name, 0) + (_free(node, spelled) if node.use == "now" else 0)
     return totals, free
-
-
-# What is said
-
-
-def _now_text(
-    need: Need,
-    kind: GpuType | None,
-    partition: Partition,
-    fitting: Sequence[Node],
-    free: Mapping[str, int],
-    totals: Mapping[str, int],
-) -> str:
-    if kind:
-        text = f"{free[kind.name]} of {totals[kind.name]} {kind.name} free in {partition.name}"
-    else:
-        text = f"{sum(node.cpus_free for node in fitting)} CPUs free in {partition.name}"
-    planned = sum("PLANNED" in node.state or node.state.endswith("-") for node in fitting)
-    if len(fitting) - planned < need.nodes:
-        text += ", planned for another job: a short run only"
-    return text
-
-
-def _queue_text(
-    need: Need,
-    kind: GpuType | None,
-    partition: Partition,
-    free: Mapping[str, int],
-    holders: Mapping[str, int],
-) -> str:
-    held = f" ({counts_text(holders)})" if holders else ""
-    if kind is None:
-        return f"{need.text} busy, can queue in {partition.name}"
-    at_hand = free.get(kind.name, 0)
-    if at_hand >= need.gpus * need.nodes:
-        why = f"{at_hand} {kind.name} free, but not together with the processors, memory or nodes"
-        return f"{why} asked for; can queue in {partition.name}"
-    share = need.gpus if need.nodes == 1 else f"{need.nodes} × {need.gpus}"
-    return f"{share} × {kind.name} busy{held}, can queue in {partition.name}"
-
-
-def _no_text(
-    need: Need,
-    nodes: Sequence[Node],
-    types: Mapping[str, GpuType],
-    acceptable: Sequence[GpuType],
-    partitions: Sequence[Partition],
-    missing: str | None,
-) -> str:
-    also = f" ({missing})" if missing else ""
-    where = "/".join(one.name for one in partitions)
-    if not need.gpus:
-        dead = _dead(nodes)
-        return (
-            dead or f"needs {need.text}{_memory_text(need)}, more than a node of {where} has{also}"
-        )
-    unclear = [
-        kind
-        for kind in types.values()
-        if len(kind.chips) != 1 and set(kind.chips or need.chips) & set(need.chips)
-    ]
-    if need.chips and not acceptable and unclear:
-        kind = unclear[0]
-        may_be = f"may be {' or '.join(kind.chips)}" if kind.chips else "does not say which chip"
-        return f"GRES type '{kind.spelled or 'gpu'}' {may_be}: name it in gres_mapping"
-    if not acceptable:
-        names = [kind.name for kind in types.values()]
-        return f"needs {' or '.join(need.chips) or 'GPUs'}, {having_text(names)}{also}"
-    spelled = {kind.spelled for kind in acceptable}
-    having = [node for node in nodes if spelled & set(node.gpus)]
-    alive = [node for node in having if node.use != "never"]
-    if len(alive) < need.nodes:
-        return (
-            _dead(having) or f"needs {need.nodes} nodes with {acceptable[0].name}, has {len(alive)}"
-        )
-    most = max(node.gpus[kind] for node in alive for kind in spelled & set(node.gpus))
-    names = " or ".join(kind.name for kind in acceptable)
-    if most < need.gpus:
-        return f"needs {need.gpus} × {names} in one node, a node has at most {most}{also}"
-    return f"no {need.nodes} node(s) with {need.gpus} × {names} have{_memory_text(need) or ' the rest of what is'} asked for{also}"
-
-
-def _memory_text(need: Need) -> str:
-    parts = [f"{need.cpus} CPUs"] if need.cpus and need.gpus else []
-    parts += [f"{need.memory_mib / 1024:.0f} GiB"] if need.memory_mib else []
-    return f" {' and '.join(parts)}" if parts else ""
-
-
-def _dead(nodes: Sequence[Node]) -> str | None:
-    """Return which nodes cannot be used, and what SLURM says about them."""
-    dead = [node for node in nodes if node.use == "never"]
-    if not dead:
-        return None
-    shown = [f"{node.name} {node.state.lower()}{_because(node)}" for node in dead[:3]]
-    more = f" and {len(dead) - 3} more" if len(dead) > 3 else ""
-    return f"nodes cannot be used: {'; '.join(shown)}{more}"
-
-
-def _because(node: Node) -> str:
-    return f" ({node.reason})" if node.reason else ""

@@ -85,6 +85,7 @@ def job_script(
         "log": log,
         "nodes": str(nodes),
         "cpus": str(cpus or ""),
+        "gres": gres or "",
     }
     settings = [f"{name}={shlex.quote(value)}" for name, value in values.items()]
     body = files("theseus.dispatch.providers").joinpath("sh/slurm_job.sh").read_text("utf-8")

@@ -21,6 +21,11 @@ rm -f "$folder/exit"
 
 THESEUS_RUN=$run THESEUS_LAUNCH=$run/$attempt/
 export THESEUS_RUN THESEUS_LAUNCH
+# SLURM says which GPUs are ours only when there are some.
+if [ -z "$gres" ]; then
+  CUDA_VISIBLE_DEVICES=
+  export CUDA_VISIBLE_DEVICES
+fi
 if [ "$nodes" -gt 1 ]; then
   first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
   # SLURM's name of a node need not be one that the network knows.
