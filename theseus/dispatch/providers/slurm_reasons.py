@@ -100,9 +100,9 @@ def no_text(
             _dead(having) or f"needs {need.nodes} nodes with {acceptable[0].name}, has {len(alive)}"
         )
     most = max(node.gpus[kind] for node in alive for kind in spelled & set(node.gpus))
-    names = " or ".join(kind.name for kind in acceptable)
+    wanted = " or ".join(kind.name for kind in acceptable)
     if most < need.gpus:
-        return f"needs {need.gpus} × {names} in one node, a node has at most {most}{also}"
+        return f"needs {need.gpus} × {wanted} in one node, a node has at most {most}{also}"
     beside = _memory_text(need) or " what the partition gives"
     return f"needs {need.text} with{beside} in each node, no node has both{also}"
 
