@@ -45,7 +45,7 @@ _GROUP = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 
 def read(text: str, path: Path, here: Cluster) -> Inventory | None:
-    """Return the inventory in a text, or None when it names no host.
+    """Return the inventory in a text, or None when it says nothing.
 
     Raises
     ------
@@ -67,12 +67,14 @@ def read(text: str, path: Path, here: Cluster) -> Inventory | None:
     mapping = _gres_mapping(top.get("gres_mapping"))
     mistakes.tell()
     known = {name: host for name, host in hosts.items() if host is not None}
+    names_hosts = bool(known)
     if not known:
-        return None
+        local = clusters.get(here.name) or here
+        known, priority = {"local": Host("local", "local", local, transport="local")}, ("local",)
     found = {name: cluster for name, cluster in clusters.items() if cluster is not None}
     for host in known.values():
         found.setdefault(host.cluster.name, host.cluster)
-    return Inventory(known, found, priority, mapping, path)
+    return Inventory(known, found, priority, mapping, path, names_hosts)
 
 
 def _each(item: Item | None, example: str, make: Callable[[str, Item], Any]) -> dict[str, Any]:

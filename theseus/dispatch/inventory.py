@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -190,6 +190,8 @@ class Inventory:
         SLURM's GRES type, as the cluster spells it → canonical chip.
     path
         The file; None when there is none.
+    names_hosts
+        Whether the file names hosts; else there is this machine alone.
     """
 
     hosts: Mapping[str, Host]
@@ -197,6 +199,7 @@ class Inventory:
     priority: tuple[str, ...]
     gres_mapping: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
+    names_hosts: bool = True
 
     def host(self, name: str) -> Host:
         """Return the host called `name`.
@@ -256,7 +259,7 @@ def load_inventory(given: Path | None = None, *, root: Path | None = None) -> In
     path = inventory_path(given)
     here = local_cluster(root)
     if path is None:
-        return _only_local(here, None)
+        return _only_local(here)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -271,7 +274,7 @@ def parse_inventory(text: str, path: Path, here: Cluster | None = None) -> Inven
     from theseus.dispatch._inventory_schema import read  # YAML is loaded when there is some
 
     here = here or local_cluster()
-    return read(text, path, here) or _only_local(here, path)
+    return read(text, path, here) or replace(_only_local(here), path=path)
 
 
 def local_cluster(root: Path | None = None) -> Cluster:
@@ -290,9 +293,9 @@ def state_folder() -> Path:
     return base / "theseus"
 
 
-def _only_local(here: Cluster, path: Path | None) -> Inventory:
+def _only_local(here: Cluster) -> Inventory:
     host = Host("local", "local", here, transport="local")
-    return Inventory({"local": host}, {"local": here}, ("local",), {}, path)
+    return Inventory({"local": host}, {"local": here}, ("local",), names_hosts=False)
 
 
 def _usual_places() -> list[Path]:
