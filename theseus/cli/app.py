@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import theseus
-from theseus.cli import options
+from theseus.cli import dispatching, options
 
 app = typer.Typer(
     name="theseus",
@@ -144,3 +144,7 @@ def run(
     )
     if told:
         typer.echo(told)
+
+
+app.registered_commands += dispatching.app.registered_commands
+app.add_typer(dispatching.hosts_app, name="hosts")

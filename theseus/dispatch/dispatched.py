@@ -6,11 +6,10 @@ so it is the same in a notebook cell, a thread and a script, and `await run` wai
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from theseus.dispatch.registry import ENDED, Entry, Registry
 from theseus.dispatch.transport import Progress, Transport, TransportError, connect
 from theseus.errors import UserError
 from theseus.runs import files, metrics, words
-from theseus.runs.summary import SHAPES
+from theseus.runs.summary import SHAPES, Summary
+from theseus.runs.summary import Progress as RunProgress
 
 Tell = Callable[[str], None]
 
@@ -127,23 +127,29 @@ class DispatchedRun:
         """
         return self.look().word
 
-    def look(self) -> State:
-        """Ask where the run stands: its own status file first, then whoever runs it."""
+    def look(self, *, thorough: bool = False) -> State:
+        """Ask where the run stands: its own status file first, then whoever runs it.
+
+        Parameters
+        ----------
+        thorough
+            Ask whoever runs it although the run has given a sign of life just now.
+        """
         entry = self.entry
         if entry.ended and entry.state != "lost":
             return State(entry.state, entry.reason)
         try:
-            return self._look(entry)
+            return self._look(entry, thorough=thorough)
         except (TransportError, DispatchError) as error:
             return State("unknown", str(error), last=entry.state)
 
-    def _look(self, entry: Entry) -> State:
+    def _look(self, entry: Entry, *, thorough: bool) -> State:
         host, transport = self._reach()
         status, age = remote.read_status(transport, entry.folder)
         told = str(status.get("state") or "")
         if told in ENDED:
             return self._saw(told, _text(status.get("reason")), status)
-        if told == "running" and age is not None and age < _FRESH:
+        if told == "running" and age is not None and age < _FRESH and not thorough:
             return self._saw("running", None, status)
         if not entry.handle:
             if told and told not in ENDED:
@@ -202,7 +208,7 @@ class DispatchedRun:
         """Look until it is clear whether a run that nobody has is lost."""
         until = time.monotonic() + patience
         while True:
-            state = self.look()
+            state = self.look(thorough=True)
             waiting = "missing" in self.entry.status and state.word == "unknown"
             if not waiting or time.monotonic() > until:
                 return state
@@ -212,6 +218,33 @@ class DispatchedRun:
         """Return the newest `status.json`: attempt, progress, latest values and so on."""
         self.look()
         return dict(self.entry.status)
+
+    def summary(self) -> Summary:
+        """Return the few facts that a short view shows, as they were last seen."""
+        entry = self.entry
+        status = entry.status
+        whole = Summary(
+            name=entry.name,
+            id=entry.id,
+            job=entry.job,
+            folder=Path(entry.folder),
+            state=entry.state,
+            reason=entry.reason,
+            host=entry.host,
+        )
+        try:  # what a host wrote may be anything
+            return replace(
+                whole,
+                attempt=int(status.get("attempt") or 1),
+                since=_number(status.get("since")),
+                elapsed=_number(status.get("elapsed")),
+                progress=RunProgress.of(status.get("progress")),
+                latest=metrics.plain_numbers(status.get("latest") or {}),
+                best=status.get("best"),
+                checkpoint=status.get("checkpoint"),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return whole
 
     # Log and metrics
 
@@ -274,6 +307,8 @@ class DispatchedRun:
             pause = min(pause * 1.3, 10.0)
 
     def __await__(self) -> Generator[Any, None, str]:
+        import asyncio  # only who awaits has a loop
+
         return asyncio.to_thread(self.wait).__await__()
 
     def cancel(self) -> str:
@@ -431,6 +466,10 @@ def host_of(entry: Entry) -> Host:
     except UserError as error:
         msg = f"'{entry.name}' ({entry.id}) is on host '{entry.host}', which is not known now: {error}"
         raise DispatchError(msg) from error
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _text(value: Any) -> str | None:

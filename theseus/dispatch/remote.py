@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from theseus.dispatch.environment import Plan
 from theseus.dispatch.inventory import Cluster, Host
 from theseus.dispatch.providers.programs import Report, read_report
 from theseus.dispatch.transport import Transport, TransportError
 from theseus.errors import UserError
 from theseus.runs.files import VERSION
+
+if TYPE_CHECKING:
+    from theseus.dispatch.environment import Plan
 
 
 class RemoteError(UserError):

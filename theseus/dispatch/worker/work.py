@@ -61,9 +61,10 @@ def work(place: str) -> int:
         _tell("stopped")
         return STOPPED
     except BaseException as error:  # noqa: BLE001 - the one place that turns it into a status
-        traceback.print_exc()
-        if first:
-            _close(folder, "failed", f"{type(error).__name__}: {error}")
+        if not first:
+            traceback.print_exc()
+        elif _close(folder, "failed", f"{type(error).__name__}: {error}"):
+            traceback.print_exc()  # otherwise the record of the run has it
         return FAILED
     finally:
         if first:
@@ -192,16 +193,17 @@ def _say_queued(folder: Path) -> None:
     files.write_json(folder / STATUS, {**status, "pids": []})
 
 
-def _close(folder: Path, state: str, reason: str) -> None:
-    """Write down how a run ended that the job itself could not record."""
+def _close(folder: Path, state: str, reason: str) -> bool:
+    """Write down how a run ended; return whether nobody had done so before."""
     with contextlib.suppress(files.RecordError):
         status = Run(folder).status()
         if status["state"] in _KNOWN_ENDS:
-            return
+            return False
         now = time.time()
         status |= {"state": state, "since": now, "reason": reason[:2000], "exit": FAILED}
         status |= {"pids": [], "time": now, "attempt": max(int(status.get("attempt", 0)), 1)}
         files.write_json(folder / STATUS, status)
+    return True
 
 
 def _is_queued_again(folder: Path) -> bool:

@@ -1,0 +1,151 @@
+"""What a submission would send, where to, and how it would be prepared; no host is asked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from theseus.combobulation import Combobulation
+from theseus.dispatch.bundle import LIMIT, Bundle, gather, size_text
+from theseus.dispatch.environment import plan
+from theseus.dispatch.identity import Identified, identify_run
+from theseus.dispatch.inventory import Host, Inventory, load_inventory
+from theseus.dispatch.registry import Registry
+from theseus.dispatch.secrets import SHOWN
+from theseus.dispatch.submit import Later
+from theseus.errors import UserError
+from theseus.runs import names
+from theseus.runs.claim import group_path
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A submission that is not made.
+
+    Attributes
+    ----------
+    hosts
+        Those that would be asked, in order.
+    known
+        What is known here of the same run, in one line; empty when it would be new.
+    """
+
+    identified: Identified
+    bundle: Bundle
+    hosts: tuple[Host, ...]
+    known: str
+
+    @property
+    def id(self) -> str:
+        """The id that the run would have."""
+        return names.run_id(self.identified.base)
+
+    @property
+    def folder(self) -> str:
+        """Its folder, below the root of the cluster."""
+        identity = self.identified.spec.identity
+        return f"{group_path(identity)}/{names.path_part(identity.name)}-{self.id}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        bundle = self.bundle
+        return {
+            "id": self.id,
+            "folder": self.folder,
+            "known": self.known or None,
+            "recipe": self.identified.facts,
+            "resources": self.identified.spec.resources.to_dict(),
+            "bundle": {
+                "digest": bundle.digest,
+                "size": bundle.size,
+                "commit": bundle.commit,
+                "dirty": bundle.dirty,
+                "notes": list(bundle.notes),
+                "files": [one.path for one in bundle.files],
+            },
+            "hosts": [self._host(host) for host in self.hosts],
+        }
+
+    def _host(self, host: Host) -> dict[str, Any]:
+        return {
+            "name": host.name,
+            "type": host.type,
+            "root": host.cluster.root,
+            "environment": self._prepared(host),
+            "env": shown_environment(host),
+        }
+
+    def _prepared(self, host: Host) -> str:
+        if host.python:
+            return f"python {host.python}"
+        asked = self.identified.spec.resources
+        chips = bool(asked.gpus) or any(name != "cpu" for name in asked.chips)
+        try:
+            made = plan(self.bundle, host.uv_groups, host=host.name, chips=chips, python=None)
+        except UserError as error:
+            return f"cannot be prepared: {error}"
+        sync = "uv venv" if made.sync is None else shlex.join(["uv", "sync", *made.sync])
+        if made.requirements:
+            sync += f", uv pip install {shlex.join(made.requirements)}"
+        return sync
+
+    def __str__(self) -> str:
+        spec, bundle = self.identified.spec, self.bundle
+        lines = [str(spec), "", f"run {self.id}, in {self.folder}"]
+        lines += [self.known] if self.known else []
+        lines += ["", f"would be sent: {bundle}"]
+        width = max((len(size_text(one.size)) for one in bundle.largest()), default=0)
+        lines += [f"  {size_text(one.size):>{width}}  {one.path}" for one in bundle.largest(5)]
+        lines += ["", "would be asked, in this order:"]
+        for host in self.hosts:
+            lines.append(f"  {host.name} ({host.type}), root {host.cluster.root}")
+            lines.append(f"    {self._prepared(host)}")
+            env = shown_environment(host)
+            if env:
+                lines.append(
+                    f"    env {' '.join(f'{name}={value}' for name, value in env.items())}"
+                )
+        return "\n".join(lines)
+
+
+def shown_environment(host: Host) -> Mapping[str, str]:
+    """Return the environment of runs there, as it may be shown."""
+    return {
+        name: shlex.quote(value) if isinstance(value, str) else SHOWN
+        for name, value in host.environment.items()
+    }
+
+
+def rehearse(
+    spec: Combobulation,
+    *,
+    inventory: Inventory | str | Path | None = None,
+    hosts: Sequence[str] | None = None,
+    project: str | Path | None = None,
+    limit: int = LIMIT,
+) -> Rehearsal:
+    """Return what submitting the recipe would send; see `theseus.dispatch.submit`."""
+    known = (
+        inventory
+        if isinstance(inventory, Inventory)
+        else load_inventory(None if inventory is None else Path(inventory))
+    )
+    chosen = [known.host(name) for name in (hosts or known.priority)]
+    chosen = [host for host in chosen if _may_take(spec, host)]
+    by_value = spec.job.travelling is not None
+    early = by_value or spec.job.path is None or project is not None
+    gathering = Later(gather, Path(project or Path.cwd()), limit=limit) if early else None
+    identified = identify_run(spec)
+    gathering = gathering or Later(gather, identified.source or Path.cwd(), limit=limit)
+    again = Registry().of_base(identified.base)
+    told = "" if again is None else f"the same run is known here: {again.state} on {again.host}"
+    return Rehearsal(identified, gathering.result(), tuple(chosen), told)
+
+
+def _may_take(spec: Combobulation, host: Host) -> bool:
+    asked = spec.resources
+    wanted = not asked.clusters or host.cluster.name in asked.clusters
+    return wanted and host.cluster.name not in asked.avoid
