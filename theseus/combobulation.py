@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from theseus import _plain
+from theseus import _libthx, _plain
 from theseus._plain import SpecError, escape, unescape
 from theseus._summary import Card, size_text, value_text
 from theseus.code import JobReference
@@ -51,6 +52,8 @@ class Combobulation:
         What it needs.
     changes
         Dotted key → value where the configuration differs from its defaults, as far as known.
+    notes
+        What could not be taken over from a file of libthx, a line each.
     """
 
     job: JobReference
@@ -58,6 +61,7 @@ class Combobulation:
     values: Mapping[str, Any]
     resources: Resources = field(default_factory=Resources)
     changes: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def config(self) -> DictConfig:
@@ -133,14 +137,24 @@ class Combobulation:
     def deserialize(cls, saved: DictConfig | Mapping[str, Any]) -> Combobulation:
         """Return what `serialize` was given. Nothing in it is imported, resolved or run.
 
+        A file of libthx 0.4.0 opens too, with a warning that lists what has no counterpart here.
+
         Raises
         ------
         UserError
             When it is something else; the message names the key and the nearest valid one.
         """
+        return cls._from_plain(saved)
+
+    @classmethod
+    def _from_plain(
+        cls, saved: DictConfig | Mapping[str, Any], called: str | None = None
+    ) -> Combobulation:
         if OmegaConf.is_config(saved):
             saved = OmegaConf.to_container(saved, resolve=False)  # type: ignore[assignment]
         given = _plain.mapping("a recipe", saved)
+        if _libthx.is_libthx(given):
+            return cls._from_libthx(given, called)
         version = given.get("v")
         if version != VERSION:
             told = "has no format number `v`" if version is None else f"is of format {version!r}"
@@ -167,6 +181,16 @@ class Combobulation:
             Resources.from_dict(_plain.each_text(resources, unescape)),
         )
 
+    @classmethod
+    def _from_libthx(cls, given: Mapping[str, Any], called: str | None) -> Combobulation:
+        found = _libthx.opened(given)
+        identity = identify(called or found.job.name)  # libthx is told the name when it submits
+        lines = "\n".join(f"  {note}" for note in found.notes)
+        text = f"a file of libthx, opened as the run '{identity.name}'; not taken over:\n{lines}"
+        if found.notes:
+            warnings.warn(text, _libthx.LibthxWarning, stacklevel=4)
+        return cls(found.job, identity, found.values, found.resources, notes=found.notes)
+
     def save(self, path: str | Path) -> None:
         """Write it to a YAML file, which is replaced whole or not at all."""
         path = Path(path).expanduser()
@@ -184,7 +208,7 @@ class Combobulation:
         """Return what was saved to a file. Nothing in it is imported, resolved or run."""
         path = Path(path).expanduser()
         try:
-            return cls.deserialize(OmegaConf.load(path))  # type: ignore[arg-type]
+            return cls._from_plain(OmegaConf.load(path), path.stem)  # type: ignore[arg-type]
         except FileNotFoundError as error:
             beside = [other.name for other in path.parent.glob("*.y*ml")]
             msg = f"there is no file {path}{did_you_mean(path.name, beside)}"
@@ -251,6 +275,8 @@ class Combobulation:
             card.add("config", "as by default")
         for number, (key, value) in enumerate((self.changes or {}).items()):
             card.add("" if number else "config", f"{key} = {value_text(value)}")
+        for number, note in enumerate(self.notes):
+            card.add("" if number else "from libthx", note)
         return card
 
 
