@@ -24,6 +24,21 @@ def test_a_device_name_means_one_chip_exactly_or_none(case):
     assert (found and found.name) == case["want"]
 
 
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("NVIDIA GH200 120GB", "gh200"),
+        ("NVIDIA GH200 480GB", "gh200"),
+        ("NVIDIA A100-SXM-80GB", "a100-sxm4-80gb"),
+        ("Tesla V100-SXM3-32GB", "v100-sxm3-32gb"),
+    ],
+)
+def test_one_chip_may_go_by_several_names(name, want):
+    found = chip_by_device_name(name)
+    assert found is not None
+    assert found.name == want
+
+
 @pytest.mark.parametrize("name", ["A100-SXM4-80GB", "GeForce RTX 3090", "NVIDIA GeForce RTX 3090"])
 def test_old_drivers_leave_the_vendor_out(name):
     assert chip_by_device_name(name) is not None
@@ -65,6 +80,7 @@ def test_bf16_peaks_are_dense(name, sms, rate, ghz):
         ("h100", 16896, 1.980),
         ("a100-pcie-40gb", 6912, 1.410),
         ("v100-sxm2-16gb", 5120, 1.530),
+        ("v100-sxm3-32gb", 5120, 1.597),
         ("t4", 2560, 1.590),
         ("l40", 18176, 2.490),
         ("quadro-rtx-6000", 4608, 1.770),
@@ -140,6 +156,36 @@ def test_a_family_name_asks_which_one():
         ("nvidia_h100_80gb_hbm3", ["h100"]),
         ("nvidia_h100_nvl_1g.12gb", []),
         ("tesla_t4", ["t4"]),
+        ("T4", ["t4"]),
+        ("nvidia_h200", ["h200", "h200-nvl"]),
+        ("nvidia_h200_nvl", ["h200-nvl"]),
+        ("nvidia_h100_pcie", ["h100-pcie"]),
+        ("nvidia_a100_80gb_pcie", ["a100-pcie-80gb"]),
+        ("a100_40g", ["a100-sxm4-40gb", "a100-pcie-40gb"]),
+        ("A100-SXM4-80GB", ["a100-sxm4-80gb"]),
+        ("nvidia_a40", ["a40"]),
+        ("geforce_rtx_3090", ["rtx3090"]),
+        ("nvidia_geforce_rtx_4090", ["rtx4090"]),
+        ("rtx_a6000", ["a6000"]),
+        ("rtxa6000", ["a6000"]),
+        ("rtx_6000_ada", ["ada6000"]),
+        ("rtx_6000", ["ada6000", "quadro-rtx-6000"]),
+        ("tesla_v100-sxm2-32gb", ["v100-sxm2-32gb"]),
+        (
+            "v100",
+            [
+                "v100-sxm2-32gb",
+                "v100-sxm2-16gb",
+                "v100-sxm3-32gb",
+                "v100-pcie-32gb",
+                "v100-pcie-16gb",
+            ],
+        ),
+        ("gb10", ["gb10"]),
+        ("nvidia_geforce_rtx_3090_ti", []),
+        ("a100_3g.20gb", []),
+        ("nvidia", []),
+        ("", []),
         ("1080ti", []),
     ],
 )

@@ -103,7 +103,10 @@ def chip_by_device_name(name: str) -> Chip | None:
 
 
 def chips_by_gres_name(name: str) -> tuple[Chip, ...]:
-    """Return the chips that a SLURM GRES type may stand for; case and `-`/`_` make no difference."""
+    """Return the chips that a SLURM GRES type may stand for.
+
+    Case, `-` or `_`, and the vendor's name in front make no difference; nothing else is passed over.
+    """
     return _BY_GRES_NAME.get(_gres_form(name), ())
 
 
@@ -113,7 +116,9 @@ def _without_vendor(name: str) -> str:
 
 
 def _gres_form(name: str) -> str:
-    return name.strip().lower().replace("-", "_").replace(" ", "_")
+    form = name.strip().lower().replace("-", "_").replace(" ", "_")
+    # `AutoDetect=nvml` takes the product's name, and older drivers leave the vendor out of it.
+    return form.removeprefix("nvidia_").removeprefix("tesla_")
 
 
 _NVIDIA = "https://www.nvidia.com/en-us/"
@@ -171,24 +176,108 @@ _CATALOGUE = (
     _gpu("h200-nvl", 143771, 835.5, 60.0, ["NVIDIA H200 NVL"], _H200, "h200"),
     _gpu("b200", 183359, 2250.0, 75.0, ["NVIDIA B200"], f"{_BLACKWELL}hgx/"),
     _gpu("gb200", 189471, 2500.0, 80.0, ["NVIDIA GB200"], f"{_BLACKWELL}gb200-nvl72/"),
-    _gpu("gh200", 97871, 989.4, 66.9, ["NVIDIA GH200 480GB"], _GH200),
+    _gpu("gh200", 97871, 989.4, 66.9, ["NVIDIA GH200 480GB", "NVIDIA GH200 120GB"], _GH200),
     _gpu("gh200-144gb", 146831, 989.4, 66.9, ["NVIDIA GH200 144G HBM3e"], _GH200, "gh200"),
     _gpu(
-        "a100-sxm4-80gb", 81920, 312.0, 19.5, ["NVIDIA A100-SXM4-80GB"], _A100, "a100", "a100-80gb"
+        "a100-sxm4-80gb",
+        81920,
+        312.0,
+        19.5,
+        ["NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM-80GB"],
+        _A100,
+        "a100",
+        "a100-80gb",
+        "a100-80g",
     ),
     _gpu(
-        "a100-sxm4-40gb", 40960, 312.0, 19.5, ["NVIDIA A100-SXM4-40GB"], _A100, "a100", "a100-40gb"
+        "a100-sxm4-40gb",
+        40960,
+        312.0,
+        19.5,
+        ["NVIDIA A100-SXM4-40GB"],
+        _A100,
+        "a100",
+        "a100-40gb",
+        "a100-40g",
     ),
     _gpu(
-        "a100-pcie-80gb", 81920, 312.0, 19.5, ["NVIDIA A100 80GB PCIe"], _A100, "a100", "a100-80gb"
+        "a100-pcie-80gb",
+        81920,
+        312.0,
+        19.5,
+        ["NVIDIA A100 80GB PCIe"],
+        _A100,
+        "a100",
+        "a100-80gb",
+        "a100-80g",
     ),
     _gpu(
-        "a100-pcie-40gb", 40960, 312.0, 19.5, ["NVIDIA A100-PCIE-40GB"], _A100, "a100", "a100-40gb"
+        "a100-pcie-40gb",
+        40960,
+        312.0,
+        19.5,
+        ["NVIDIA A100-PCIE-40GB"],
+        _A100,
+        "a100",
+        "a100-40gb",
+        "a100-40g",
     ),
-    _gpu("v100-sxm2-32gb", 32768, None, 15.7, ["Tesla V100-SXM2-32GB"], _V100, "v100", "v100-32gb"),
-    _gpu("v100-sxm2-16gb", 16384, None, 15.7, ["Tesla V100-SXM2-16GB"], _V100, "v100", "v100-16gb"),
-    _gpu("v100-pcie-32gb", 32768, None, 14.0, ["Tesla V100-PCIE-32GB"], _V100, "v100", "v100-32gb"),
-    _gpu("v100-pcie-16gb", 16384, None, 14.0, ["Tesla V100-PCIE-16GB"], _V100, "v100", "v100-16gb"),
+    _gpu(
+        "v100-sxm2-32gb",
+        32768,
+        None,
+        15.7,
+        ["Tesla V100-SXM2-32GB"],
+        _V100,
+        "v100",
+        "v100-32gb",
+        "v100-32g",
+    ),
+    _gpu(
+        "v100-sxm2-16gb",
+        16384,
+        None,
+        15.7,
+        ["Tesla V100-SXM2-16GB"],
+        _V100,
+        "v100",
+        "v100-16gb",
+        "v100-16g",
+    ),
+    # Of the DGX-2: the same chip at 1597 MHz.
+    _gpu(
+        "v100-sxm3-32gb",
+        32768,
+        None,
+        16.35,
+        ["Tesla V100-SXM3-32GB"],
+        _V100,
+        "v100",
+        "v100-32gb",
+        "v100-32g",
+    ),
+    _gpu(
+        "v100-pcie-32gb",
+        32768,
+        None,
+        14.0,
+        ["Tesla V100-PCIE-32GB"],
+        _V100,
+        "v100",
+        "v100-32gb",
+        "v100-32g",
+    ),
+    _gpu(
+        "v100-pcie-16gb",
+        16384,
+        None,
+        14.0,
+        ["Tesla V100-PCIE-16GB"],
+        _V100,
+        "v100",
+        "v100-16gb",
+        "v100-16g",
+    ),
     _gpu("v100s-pcie-32gb", 32768, None, 16.4, ["Tesla V100S-PCIE-32GB"], _V100, "v100s"),
     _gpu("t4", 15360, None, 8.1, ["Tesla T4"], f"T4 data sheet, {_NVIDIA}data-center/tesla-t4/"),
     _gpu("l4", 23034, 121.0, 30.3, ["NVIDIA L4"], f"L4 data sheet, {_NVIDIA}data-center/l4/"),
@@ -243,6 +332,8 @@ _CATALOGUE = (
         f"{_ADA}, {_RTX}rtx-6000/",
         "rtx6000ada",
         "rtx_6000_ada",
+        "rtx6000",
+        "rtx_6000",
     ),
     _gpu(
         "pro6000",
@@ -252,6 +343,8 @@ _CATALOGUE = (
         ["NVIDIA RTX PRO 6000 Blackwell Workstation Edition"],
         f"{_PRO}, {_NVIDIA}products/workstations/",
         "rtx_pro_6000",
+        "rtx_pro_6000_blackwell",
+        "rtxpro6000",
     ),
     _gpu(
         "pro6000-max-q",
@@ -262,6 +355,8 @@ _CATALOGUE = (
         f"{_PRO}, {_NVIDIA}products/workstations/",
         "pro6000",
         "rtx_pro_6000",
+        "rtx_pro_6000_blackwell",
+        "rtxpro6000",
     ),
     _gpu(
         "pro6000-server",
@@ -272,6 +367,8 @@ _CATALOGUE = (
         f"{_PRO}, {_NVIDIA}data-center/rtx-pro-6000-blackwell-server-edition/",
         "pro6000",
         "rtx_pro_6000",
+        "rtx_pro_6000_blackwell",
+        "rtxpro6000",
     ),
     _gpu(
         "quadro-rtx-6000",
@@ -280,6 +377,8 @@ _CATALOGUE = (
         16.3,
         ["Quadro RTX 6000"],
         f"Quadro RTX 6000 data sheet, {_RTX}",
+        "rtx6000",
+        "rtx_6000",
     ),
     # One memory for the processor and the GPU: the data sheet's 128 GB; nvidia-smi says `[N/A]`.
     _gpu(
