@@ -63,7 +63,7 @@ def entry_of(found, **options):
 
 def host_of(proposal, name="box"):
     """Return what a reader of the proposed lines gets."""
-    return parsed(proposal.text()).hosts[name]
+    return parsed(proposal.text).hosts[name]
 
 
 # Looking
@@ -135,7 +135,7 @@ def test_this_machine_is_looked_at_over_its_transport():
 def test_a_host_is_looked_at_over_ssh_whatever_its_login_shell(ssh):
     try:
         for name in ["box", *ssh.accounts]:
-            found = look(connect(Host(name, "plain", local_cluster(), ssh=name)))
+            found = look(name)
             assert found.home.startswith("/")
             assert found.cpus == os.cpu_count()
     finally:
@@ -149,7 +149,14 @@ def test_any_answer_is_read(text, status):
     names = ["home", "machine", "processors", "memory", "free_home", "uv", "pythons", "devices", "driver", "gpus", "nodes", "partitions"]  # fmt: skip
     found = read(Report(tuple(Section(name, text, status) for name in names), ""), "/scratch")
     assert isinstance(found, Found)
-    assert isinstance(entry_of(found).text(), str)
+    assert isinstance(entry_of(found).text, str)
+
+
+def test_an_alias_is_never_an_option_of_ssh():
+    with pytest.raises(
+        InventoryError, match="'-oProxyCommand=x' is nothing that `ssh` can be called"
+    ):
+        look("-oProxyCommand=x")
 
 
 # Proposing
@@ -157,7 +164,7 @@ def test_any_answer_is_read(text, status):
 
 def test_a_plain_machine_with_gpus():
     found = Found(home="/home/ada", uv="/usr/bin/uv", driver=580, gpus=(H100,) * 8)
-    assert entry_of(found).text() == dedent("""\
+    assert entry_of(found).text == dedent("""\
         clusters:
           box:
             root: ~/theseus
@@ -250,7 +257,7 @@ def test_a_slurm_cluster_with_its_partitions_and_gres_names():
         ),
     )
     proposal = entry_of(found)
-    assert "    partitions: [gpu, long]  # gpu: 16 × nvidia_a100-sxm4-80gb; long: 8 × nvidia_a100-sxm4-80gb\n" in proposal.text()  # fmt: skip
+    assert "    partitions: [gpu, long]  # gpu: 16 × nvidia_a100-sxm4-80gb; long: 8 × nvidia_a100-sxm4-80gb\n" in proposal.text  # fmt: skip
     host = host_of(proposal)
     assert host.slurm.partitions == ("gpu", "long")
     assert host.slurm.cpu_partitions == ("cpu",)
@@ -263,8 +270,7 @@ def test_a_gres_name_that_is_a_chips_own_name_is_that_chip_and_the_others_are_to
     proposal = entry_of(cluster("NodeName=n1 Gres=gpu:h100:4 State=IDLE Partitions=gpu"))
     assert host_of(proposal).chips == {"h100": 4}
     assert (
-        "chips: {h100: 4}  # h100 may be h100-pcie, h100-nvl too: change it if so"
-        in proposal.text()
+        "chips: {h100: 4}  # h100 may be h100-pcie, h100-nvl too: change it if so" in proposal.text
     )
 
 
@@ -281,7 +287,7 @@ def test_a_gres_name_that_the_file_explains_is_that_chip():
     proposal = entry_of(
         cluster("NodeName=n1 Gres=gpu:a100:4 State=IDLE Partitions=gpu"), inventory=inventory
     )
-    assert "chips: {a100-pcie-40gb: 4}" in proposal.text()
+    assert "chips: {a100-pcie-40gb: 4}" in proposal.text
 
 
 def test_gpus_without_a_type_and_unknown_ones_are_told():

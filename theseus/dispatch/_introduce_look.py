@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from theseus.dispatch.inventory import Cluster, Host, InventoryError
 from theseus.dispatch.providers.nvidia_smi import COLUMNS, parse_gpus
 from theseus.dispatch.providers.programs import ask
 from theseus.dispatch.providers.request import size_text
 from theseus.dispatch.providers.slurm_parse import Node, Partition, parse_nodes, parse_partitions
-from theseus.dispatch.transport import RemoteFileError
+from theseus.dispatch.transport import RemoteFileError, connect
 
 if TYPE_CHECKING:
     from theseus.dispatch.providers.programs import Report
@@ -87,14 +88,15 @@ class Found:
         return [(label, text) for label, text in rows if text]
 
 
-def look(transport: Transport, *, timeout: float = 90.0) -> Found:
-    """Look at a host.
+def look(host: str | Transport, *, timeout: float = 90.0) -> Found:
+    """Look at a host: what `ssh` is called with, or its transport.
 
     Raises
     ------
     TransportError
         When it does not answer.
     """
+    transport = _reached(host) if isinstance(host, str) else host
     try:
         scratch = transport.resolve("$SCRATCH")
     except RemoteFileError:
@@ -102,6 +104,14 @@ def look(transport: Transport, *, timeout: float = 90.0) -> Found:
     parts = ("gpus", "introduce", "slurm_common", "slurm_probe")
     report = ask(transport, parts, scratch or "", timeout=timeout)
     return read(report, scratch)
+
+
+def _reached(alias: str) -> Transport:
+    if alias.startswith("-") or not alias.strip():
+        msg = f"'{alias}' is nothing that `ssh` can be called with: it would be an option"
+        raise InventoryError(msg)
+    # Its folders are what we are about to ask for.
+    return connect(Host(alias, "plain", Cluster(alias, root="~", work="~"), ssh=alias))
 
 
 def read(report: Report, scratch: str | None = None) -> Found:

@@ -67,8 +67,9 @@ class Proposal:
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
 
+    @property
     def text(self) -> str:
-        """Return the lines of YAML that will be written."""
+        """The lines of YAML that will be written."""
         return shown(self.entries)
 
 
