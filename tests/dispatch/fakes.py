@@ -2,11 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-from theseus.dispatch.transport.base import Answer
+from theseus.dispatch.transport import shell as transport
+from theseus.dispatch.transport.framing import COMMAND
+from theseus.dispatch.transport.local import LocalConnection
+from theseus.dispatch.transport.process import ChildProcess
 
 NVIDIA_SMI = r"""#!/bin/sh
 # Prints what lies in its folder; `delay` in it makes it slow.
@@ -26,24 +28,20 @@ exit "$(cat "$state/status" 2>/dev/null || echo 0)"
 """
 
 
-class Shell:
-    """A transport that runs programs here, with an environment of its own."""
-
-    name = "here"
+class Shell(transport.Shell):
+    """This machine by the real local transport, with an environment of its own."""
 
     def __init__(self, **environment: str) -> None:
-        self.environment = environment
+        pairs = [f"{name}={value}" for name, value in environment.items()]
+        super().__init__("here", lambda timeout: _Local(["/usr/bin/env", *pairs, *COMMAND]))
 
-    def run(self, program, *arguments, input=b"", timeout=30.0):  # noqa: A002 (the transports' own word)
-        done = subprocess.run(
-            ["/bin/sh", "-c", program, "theseus", *arguments],
-            input=input,
-            capture_output=True,
-            timeout=timeout,
-            env=dict(os.environ) | self.environment,
-            check=False,
-        )
-        return Answer(done.returncode, done.stdout, done.stderr)
+
+class _Local(LocalConnection):
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+
+    def start(self, timeout: float) -> ChildProcess:
+        return ChildProcess(self._command)
 
 
 def program(folder: Path, name: str, text: str) -> Path:

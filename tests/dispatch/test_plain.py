@@ -10,12 +10,13 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from tests.dispatch.fakes import Gpus, Shell, program
+from theseus.dispatch import transport as transports
+from theseus.dispatch.inventory import Cluster, Host
 from theseus.dispatch.providers import plain
 from theseus.dispatch.providers.base import PROVIDERS, Launch, LaunchError, NoRoomError, Placement
 from theseus.dispatch.providers.plain import PlainProvider
@@ -29,6 +30,7 @@ GIB = 2**30
 def _claims(tmp_path, monkeypatch):
     monkeypatch.setattr(plain, "CLAIMS", str(tmp_path / "claims"))
     monkeypatch.setattr(plain, "GRACE", 3)
+    monkeypatch.setattr(plain, "RELEASE", 1)
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def started():
 
 
 def host(kind="plain", **chips):
-    return SimpleNamespace(name="box", type=kind, chips=chips)
+    return Host("box", kind, Cluster("lab", "/r", "/w"), ssh="box", chips=chips)
 
 
 def probe(shell, *chips, gpus=None, **more):
@@ -355,6 +357,20 @@ def test_a_restarted_machine_has_lost_the_run(tmp_path, started):
     assert (seen.state, seen.reason.split(" before")[0]) == ("lost", "the machine was restarted")
     PLAIN.cancel(host(), Shell(), before)
     assert PLAIN.state(host(), Shell(), handle).state == "running"
+
+
+@pytest.mark.parametrize("way", ["paramiko", "openssh"])
+def test_over_ssh_a_run_outlives_the_connection_that_launched_it(tmp_path, ssh, started, way):
+    box = Host("box", "plain", Cluster("lab", "/r", "/w"), ssh="box", transport=way)
+    launch = launch_of(tmp_path, "sh", "-c", "echo up; sleep 60")
+    handle = PLAIN.launch(box, transports.connect(box), launch)
+    started(handle)
+    ssh.server.cut()
+    transports.close_all()
+    wait_for(lambda: log_of(launch) == "up\n")
+    assert PLAIN.state(box, transports.connect(box), handle).state == "running"
+    assert PLAIN.cancel(box, transports.connect(box), handle).state == "cancelled"
+    transports.close_all()
 
 
 # Claims

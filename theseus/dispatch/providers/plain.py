@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Shared by everyone who uses the machine, hence a fixed place that all of them can write to.
 CLAIMS = "/tmp/theseus-gpu-claims"  # noqa: S108 (sticky; files are made exclusively, never through links)
 GRACE = 20  # seconds that a cancelled run has to end well
+RELEASE = 10  # seconds that a driver may take to give memory back
 _LOOKS = 3
 
 
@@ -100,7 +101,8 @@ class PlainProvider:
             *(values[name] for name in ("folder", "run", "pid", "start", "boot", "attempt")),
             GRACE,
             values["gpus"],
-            timeout=GRACE + 60,
+            RELEASE,
+            timeout=GRACE + RELEASE + 60,
         )
         if left := report.text("left").split():
             return Seen("running", f"cannot be ended: process {', '.join(left)}", None, time.time())

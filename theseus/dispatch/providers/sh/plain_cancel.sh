@@ -1,5 +1,5 @@
-# plain_cancel FOLDER RUN PID START BOOT ATTEMPT GRACE GPUS: end every process of a run.
-folder=$1 run=$2 pid=$3 start=$4 boot=$5 attempt=$6 grace=$7 gpus=$8
+# plain_cancel FOLDER RUN PID START BOOT ATTEMPT GRACE GPUS RELEASE: end every process of a run.
+folder=$1 run=$2 pid=$3 start=$4 boot=$5 attempt=$6 grace=$7 gpus=$8 release=$9
 
 # All processes as `pid ppid session start`.
 everything() {
@@ -83,7 +83,7 @@ held() {
 }
 if [ -n "$gpus" ] && find_tool nvidia-smi; then
   ticks=0
-  while still=$(held) && [ -n "$still" ] && [ $ticks -lt 20 ]; do
+  while still=$(held) && [ -n "$still" ] && [ $ticks -lt $((release * 2)) ]; do
     sleep 0.5
     ticks=$((ticks + 1))
   done
