@@ -31,9 +31,10 @@ exit "$(cat "$state/status" 2>/dev/null || echo 0)"
 class Shell(transport.Shell):
     """This machine by the real local transport, with an environment of its own."""
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, *before: str, **environment: str) -> None:
         pairs = [f"{name}={value}" for name, value in environment.items()]
-        super().__init__("here", lambda timeout: _Local(["/usr/bin/env", *pairs, *COMMAND]))
+        command = [*before, "/usr/bin/env", *pairs, *COMMAND]
+        super().__init__("here", lambda timeout: _Local(command))
 
 
 class _Local(LocalConnection):
@@ -72,9 +73,9 @@ class Gpus:
     def processes(self, *rows: str) -> None:
         (self.state / "processes").write_text("".join(f"{row}\n" for row in rows))
 
-    def shell(self, **more: str) -> Shell:
+    def shell(self, *before: str, **more: str) -> Shell:
         path = f"{self.bin}:{os.environ['PATH']}"
-        return Shell(PATH=path, FAKE_NVIDIA_SMI=str(self.state), **more)
+        return Shell(*before, PATH=path, FAKE_NVIDIA_SMI=str(self.state), **more)
 
 
 KUBECTL = r'''#!{python}

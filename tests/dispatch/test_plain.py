@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -483,6 +484,37 @@ def test_racing_launches_never_share_a_gpu(tmp_path, gpus, started):
         "GPU-3",
     ]
     assert all(_marked(handle.values["run"]) for handle in handles)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+def test_two_users_of_a_machine_respect_each_others_claims(monkeypatch, started):
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        monkeypatch.setattr(plain, "CLAIMS", str(folder / "claims"))
+        gpus = Gpus(folder / "machine", count=2)
+        for path in folder.rglob("*"):
+            path.chmod(0o777)
+        theirs, ours = gpus.shell(*nobody), gpus.shell()
+        chosen = []
+        for number, shell in enumerate((theirs, ours)):
+            launch = launch_of(
+                folder / str(number), "sleep", "60", run=f"user-{number}", gpus=1, ids=("GPU-0",)
+            )
+            for path in (folder / str(number)).rglob("*"):
+                path.chmod(0o777)
+            (folder / str(number)).chmod(0o777)
+            handle = PLAIN.launch(host(), shell, launch)
+            started(handle)
+            chosen.append(handle.values["gpus"])
+        assert chosen == ["GPU-0", "GPU-1"]
+        for shell in (theirs, ours):
+            assert probe(shell, "h100").holders == {"nobody": 1, "root": 1}
+        launch = launch_of(folder / "0", "true", run="user-2", gpus=1, ids=("GPU-0",))
+        Path(launch.folder).chmod(0o777)
+        with pytest.raises(NoRoomError):
+            PLAIN.launch(host(), theirs, launch)
 
 
 @pytest.mark.parametrize("trap", ["link", "not sticky", "fifo"])

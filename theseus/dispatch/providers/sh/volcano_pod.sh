@@ -15,7 +15,7 @@ record() {
 mkdir -p "$log"
 [ "$THESEUS_PROCESS" -ne 0 ] || rm -f "$folder/exit"
 # The first process of a pod gets the signals; the worker must hear of them.
-ending= caught= worker=
+ending='' caught='' worker=''
 trap 'caught=1; ending=terminated; [ -z "$worker" ] || kill -TERM "$worker" 2>/dev/null' TERM
 if cd "$work"; then
   "$@" >>"$log/$THESEUS_PROCESS.log" 2>&1 &
