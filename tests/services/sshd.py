@@ -83,7 +83,10 @@ class SshServer:
             "LogLevel": "VERBOSE",
             **(settings or {}),
         }
-        self._config.write_text("".join(f"{key} {value}\n" for key, value in lines.items()))
+        # bash reads .bashrc for a command over SSH, unless it believes to be inside another shell:
+        # the start-up files of whoever runs the tests are no business of theirs.
+        own = f"Match User {getpass.getuser()}\n  SetEnv SHLVL=1\n"
+        self._config.write_text("".join(f"{key} {value}\n" for key, value in lines.items()) + own)
         self._server: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -231,7 +234,9 @@ def ssh_world() -> Iterator[SshWorld]:
     key = keygen(folder / "user_key")
     authorized = folder / "authorized_keys"
     authorized.write_text(key.with_name("user_key.pub").read_text())
-    servers = [SshServer(folder, name, authorized) for name in ("server", "jump")]
+    authority = keygen(folder / "user_authority")
+    trusted = {"TrustedUserCAKeys": str(authority.with_name("user_authority.pub"))}
+    servers = [SshServer(folder, name, authorized, trusted) for name in ("server", "jump")]
     try:
         for server in servers:
             server.start()
@@ -259,9 +264,12 @@ def ssh_servers() -> Iterator[SshWorld]:
 def ssh(ssh_servers: SshWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshWorld]:
     """Return a user who can `ssh box`, `ssh inner` (through `jump`) and `ssh fish`, `ssh tcsh` …"""
     monkeypatch.setenv("THESEUS_SSH_CONFIG", str(ssh_servers.config))
+    runtime = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))  # sockets' names must be short
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     ssh_servers.write()
     yield ssh_servers
     transport.close_all()
+    shutil.rmtree(runtime, ignore_errors=True)
 
 
 class BadLine:

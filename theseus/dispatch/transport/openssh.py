@@ -15,6 +15,7 @@ import secrets
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 import weakref
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class OpensshConnection:
     def __init__(self, host: str, destination: str, master: _Master) -> None:
         self._host, self._destination, self._master = host, destination, master
         self._programs: weakref.WeakSet[MuxProcess] = weakref.WeakSet()
+        self._counting = threading.Lock()
 
     @property
     def alive(self) -> bool:
@@ -90,10 +92,11 @@ class OpensshConnection:
         command = [*_ssh(self._host), *options, "--", self._destination, *COMMAND]
         if not self.alive:
             raise Broken
-        if sum(1 for program in self._programs if program.running) >= _MOST_PROGRAMS:
-            raise NoRoom
-        process = MuxProcess(command)
-        self._programs.add(process)
+        with self._counting:
+            if sum(1 for program in self._programs if program.running) >= _MOST_PROGRAMS:
+                raise NoRoom
+            process = MuxProcess(command)
+            self._programs.add(process)
         return process
 
     def close(self) -> None:

@@ -186,7 +186,9 @@ class ParamikoConnection:
         except paramiko.ChannelException as error:
             raise NoRoom from error
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise Broken from error
+            # When several channels are refused at once, paramiko gives the reason to one of them.
+            refused = self.alive and time.monotonic() < deadline
+            raise NoRoom if refused else Broken from error
         # paramiko waits for this answer for ever; closing the channel ends that.
         watchdog = threading.Timer(max(0.1, deadline - time.monotonic()), channel.close)
         watchdog.daemon = True

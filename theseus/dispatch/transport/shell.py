@@ -57,6 +57,7 @@ class Shell:
         self._owner = os.getpid()
         self._opening = threading.Lock()
         self._connections: list[Connection] = []
+        self._retired: list[Connection] = []  # no use for new programs, but some still run there
         self._failures = 0
         self._failure: TransportError | None = None
         self._suspect = False
@@ -143,7 +144,8 @@ class Shell:
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""
-        connections, self._connections = self._connections, []
+        connections = self._connections + self._retired
+        self._connections, self._retired = [], []
         if self._owner != os.getpid():
             return  # they are our parent's: a word from us would end its work
         for connection in connections:
@@ -161,8 +163,9 @@ class Shell:
                 "call connect() here to have one of your own"
             )
             raise TransportError(self._name, "lost", message)
-        for _ in range(3):
-            for connection in self._open_connections(deadline):
+        for _ in range(2 + _MOST_CONNECTIONS):
+            connections = self._open_connections(deadline)
+            for connection in connections:
                 limit = min(_left(deadline), 5.0 if self._suspect else OPEN_TIMEOUT)
                 try:
                     process = connection.start(limit)
@@ -174,12 +177,15 @@ class Shell:
                 self._suspect = False
                 return process
             else:
-                self._open_another(deadline)
+                self._open_another(deadline, beside=len(connections))
         raise TransportError(self._name, "lost", "the connection broke as often as it was opened")
 
     def _drop(self, connection: Connection) -> None:
         with contextlib.suppress(ValueError):
             self._connections.remove(connection)
+        if connection.alive:
+            self._retired.append(connection)
+            return
         with contextlib.suppress(Exception):
             connection.close()
 
@@ -198,9 +204,12 @@ class Shell:
                 raise self._failure.with_traceback(None)
             return [self._open(deadline)]
 
-    def _open_another(self, deadline: float) -> None:
+    def _open_another(self, deadline: float, *, beside: int) -> None:
         with self._alone(deadline):
-            if len(self._standing()) >= _MOST_CONNECTIONS:
+            standing = len(self._standing())
+            if standing > beside:
+                return  # another thread has opened one, while this one waited
+            if standing >= _MOST_CONNECTIONS:
                 message = (
                     f"{_MOST_CONNECTIONS} connections carry no more programs at the same time; "
                     "close a log that is being followed, or raise MaxSessions in its sshd_config"
