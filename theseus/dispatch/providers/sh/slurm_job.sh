@@ -67,7 +67,12 @@ done
 if [ "$ending" = limit ] && [ "$status" -ne 0 ]; then
   record "$status" requeued
   note "the time limit is near; the run queues again and goes on from its last checkpoint"
-  scontrol requeue "$SLURM_JOB_ID" && sleep 60
+  if scontrol requeue "$SLURM_JOB_ID"; then
+    # SLURM ends this script now, and its sleep first: that is no reason to say how it ended.
+    trap '' TERM
+    sleep 60
+    exit "$status"
+  fi
   note "it cannot queue again"
   record "$status" ended
 elif [ "$ending" = term ]; then
