@@ -193,10 +193,10 @@ class DispatchedRun:
         self, transport: Transport, entry: Entry, seen: Seen, status: Mapping[str, Any]
     ) -> State:
         """Take in an end that the run itself has not written down."""
-        if seen.state == "lost":
-            # One look is no proof: file servers and accounting lag behind.
-            since = entry.status.get("missing")
-            now = time.time()
+        if seen.state == "lost" or entry.kind not in {"local", "plain"}:
+            # One look is no proof: file servers and accounting lag behind, and a job that is queued
+            # again is cancelled for a moment.
+            since, now = entry.status.get("missing"), time.time()
             if not isinstance(since, float) or now - since < _SURE:
                 kept = {**status, "missing": since if isinstance(since, float) else now}
                 self._registry.change(self._id, status=kept, seen=now)

@@ -6,12 +6,12 @@ import contextvars
 import signal
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from theseus.errors import UserError
-from theseus.job import STOPPED, Job, StopRequested
+from theseus.errors import STOPPED, UserError
+from theseus.job import Job, StopRequested
 from theseus.runs import files
 from theseus.runs.claim import claim, release
 from theseus.runs.log import captured
@@ -23,6 +23,10 @@ PULSE = 0.2  # seconds between two looks at what is new
 _REASON_LENGTH = 2000
 
 
+def _cancelled(reason: str) -> tuple[str, str]:
+    return "cancelled", reason
+
+
 @contextmanager
 def open_run(
     job: Job,
@@ -31,6 +35,7 @@ def open_run(
     watchers: Iterable[Watcher] | None = None,
     folder: Path | None = None,
     requeued: bool = False,
+    stopped: Callable[[str], tuple[str, str]] = _cancelled,
 ) -> Iterator[RunRecorder]:
     """Hold the record of one execution of `job` open (a `theseus.job.OpenRun`).
 
@@ -48,6 +53,9 @@ def open_run(
         The views that show it; None chooses one for where this process runs.
     folder, requeued
         For a run that was submitted: its folder, and whether a scheduler has started it again.
+    stopped
+        The state and the reason to record when the job has saved its state and ended because it
+        was asked to; a scheduler may start it again.
 
     Raises
     ------
@@ -73,21 +81,24 @@ def open_run(
                 with captured(recorder.log), _pulse(recorder):
                     yield recorder
             except BaseException as error:
-                _record_failure(recorder, error)
+                _record_failure(recorder, error, stopped)
                 raise
             recorder.close("finished")
     finally:
         release(claimed)
 
 
-def _record_failure(recorder: RunRecorder, error: BaseException) -> None:
+def _record_failure(
+    recorder: RunRecorder, error: BaseException, stopped: Callable[[str], tuple[str, str]]
+) -> None:
     """Write down why the job ended early; never hide that error behind another one."""
     try:
         if isinstance(error, StopRequested | KeyboardInterrupt):
             reason = recorder.stopping or str(error) or REASONS[signal.SIGINT]
             saved = isinstance(error, StopRequested)
             status = STOPPED if saved else 128 + signal.SIGINT
-            recorder.close("cancelled", reason=reason, exit_status=status)
+            state, reason = stopped(reason) if saved else _cancelled(reason)
+            recorder.close(state, reason=reason, exit_status=status)
             return
         reason = f"{type(error).__name__}: {error}".rstrip(": ")[:_REASON_LENGTH]
         recorder.event("error", type=type(error).__name__, message=str(error)[:_REASON_LENGTH])

@@ -7,8 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from theseus.errors import UserError
-from theseus.job import Job, Recorder
-from theseus.runs import open_run
+from theseus.job import Job, OpenRun, Recorder
 from theseus.runs.follower import follow_run
 
 _REFUSED = -1
@@ -19,15 +18,14 @@ class FirstProcessError(UserError):
 
 
 @contextmanager
-def opened_together(job: Job, *, fresh: bool, folder: Path, requeued: bool) -> Iterator[Recorder]:
-    """Open the run in the first process, and take part in it in the others."""
+def opened_together(opened: OpenRun, job: Job, *, fresh: bool, folder: Path) -> Iterator[Recorder]:
+    """Open the run in the first process with `opened`, and take part in it in the others."""
     import jax
 
     if jax.process_index() == 0:
         with ExitStack() as stack:
-            opening = open_run(job, fresh=fresh, watchers=(), folder=folder, requeued=requeued)
             try:
-                recorder = stack.enter_context(opening)
+                recorder = stack.enter_context(opened(job, fresh=fresh))
             except BaseException:
                 _agree(_REFUSED, 0)  # otherwise the others would wait for ever
                 raise

@@ -38,10 +38,11 @@ def work(place: str) -> int:
         order = Order.read(folder)
     except files.RecordError as error:
         _tell(f"there is nothing to do: {error}")
+        if _process() == 0:
+            _close(folder, "failed", "its order is gone; submit it again")
         return FAILED
     _surround(order)
     first = _process() == 0
-    requeue = False
     try:
         if first:
             _say_preparing(folder)
@@ -49,7 +50,6 @@ def work(place: str) -> int:
         check_devices(order)
         _run(folder, order)
     except StopRequested as stopped:
-        requeue = _is_queued_again(folder)
         _tell(str(stopped))
         return STOPPED
     except UserError as error:
@@ -68,21 +68,24 @@ def work(place: str) -> int:
         return FAILED
     finally:
         if first:
-            if requeue:
-                _say_queued(folder)
-            else:
-                (folder / FILE).unlink(missing_ok=True)
+            _forget(folder)
     return 0
 
 
 def _run(folder: Path, order: Order) -> None:
     spec = Combobulation.deserialize(order.recipe)
     requeued = os.environ.get("SLURM_RESTART_COUNT", "0") not in {"", "0"}
-    opened = partial(open_run, watchers=(), folder=folder, requeued=requeued)
+    opened: Any = partial(
+        open_run,
+        watchers=(),
+        folder=folder,
+        requeued=requeued,
+        stopped=partial(_stopped, folder),
+    )
     if _count() > 1:
         from theseus.dispatch.worker.ranks import opened_together
 
-        opened = partial(opened_together, folder=folder, requeued=requeued)
+        opened = partial(opened_together, opened, folder=folder)
     job = spec.quick(order.root).create(open_run=partial(_noting, opened))
     job()
 
@@ -175,6 +178,21 @@ def check_devices(order: Order) -> None:
 # What is written down outside of the job
 
 
+def _stopped(folder: Path, reason: str) -> tuple[str, str]:
+    """Return how a run is recorded that saved its state and ended because it was asked to."""
+    if _is_queued_again(folder):
+        return "queued", f"{reason}; goes on from its last checkpoint"
+    return "cancelled", reason
+
+
+def _forget(folder: Path) -> None:
+    """Remove the order, with its secrets, unless the run will need it again."""
+    with contextlib.suppress(files.RecordError):
+        if files.read_json(folder / STATUS)["state"] == "queued":
+            return
+    (folder / FILE).unlink(missing_ok=True)
+
+
 def _say_preparing(folder: Path) -> None:
     status = files.read_json(folder / STATUS)
     if status["state"] in {"finished", "running"}:
@@ -182,15 +200,6 @@ def _say_preparing(folder: Path) -> None:
     now = time.time()
     status |= {"state": "preparing", "since": now, "reason": None, "exit": None, "time": now}
     files.write_json(folder / STATUS, {**status, "pids": [processes.this_process()]})
-
-
-def _say_queued(folder: Path) -> None:
-    """Say that the run goes on later; only the scheduler knows when."""
-    status = files.read_json(folder / STATUS)
-    now = time.time()
-    reason = "stopped by the scheduler; goes on from its last checkpoint"
-    status |= {"state": "queued", "since": now, "reason": reason, "exit": None, "time": now}
-    files.write_json(folder / STATUS, {**status, "pids": []})
 
 
 def _close(folder: Path, state: str, reason: str) -> bool:
