@@ -10,6 +10,7 @@ reading it runs no code; the class of the job is looked up when the job is made.
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import warnings
 from collections.abc import Mapping
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from theseus.quick import QuickJob
 
 VERSION = 1
+
+_SENDING = "theseus.dispatch.submission"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,6 +239,32 @@ class Combobulation:
     def create(self, root: str | Path) -> Job:
         """Return the job, to be run here and now with `job()`."""
         return self.quick(root).create()
+
+    def submit(
+        self,
+        name: str | None = None,
+        *,
+        project: str | None = None,
+        group: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Send it to the first host that fits, and return the run as soon as it is launched.
+
+        Parameters
+        ----------
+        name, project, group
+            How the run is called, instead of what the recipe says.
+        options
+            As for `theseus.dispatch.submit`: `hosts`, `fresh`, `inventory` and so on.
+
+        Returns
+        -------
+        theseus.dispatch.DispatchedRun
+            With `.state`, `.logs(follow=True)`, `.metrics()`, `.cancel()`, `.fetch()`, `.wait()`.
+        """
+        spec = self if name is None else self.named(name, project, group)
+        # By name: sending knows recipes, a recipe does not know how it is sent.
+        return importlib.import_module(_SENDING).submit(spec, **options)
 
     # Comparing and showing
 

@@ -187,6 +187,19 @@ class QuickJob:
             changes=configuration.changed(self.config),
         )
 
+    def submit(self, **options: Any) -> Any:
+        """Send the recipe to the first host that fits, and return the run as soon as it is launched.
+
+        For chips and the like: `q.spec().chip("h100").gpu(4).submit()`. With no inventory it runs
+        on this machine, in this root, and leaves this process free.
+
+        Parameters
+        ----------
+        options
+            As for `theseus.dispatch.submit`: `hosts`, `fresh`, `inventory` and so on.
+        """
+        return self.spec().submit(root=self._root, **options)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recipe to a YAML file."""
         self.spec().save(Path(path))

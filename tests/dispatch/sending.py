@@ -15,7 +15,7 @@ from typing import Any
 from theseus.combobulation import Combobulation
 from theseus.dispatch.dispatched import DispatchedRun
 from theseus.dispatch.registry import Registry
-from theseus.dispatch.submit import submit
+from theseus.dispatch.submission import submit
 from theseus.quick import QuickJob
 
 # Counts to `count.steps`, keeps how far it is as a checkpoint, and goes on from there.

@@ -66,7 +66,7 @@ def submit(
     quiet: bool,
 ) -> DispatchedRun:
     """Send a recipe, telling on the error stream what happens."""
-    from theseus.dispatch.submit import submit as send
+    from theseus.dispatch.submission import submit as send
 
     meter = None if quiet else Meter("sending")
     try:
@@ -269,7 +269,7 @@ def as_work() -> Iterator[None]:
         from theseus.dispatch.fetching import FetchError
         from theseus.dispatch.providers.base import LaunchError
         from theseus.dispatch.remote import RemoteError
-        from theseus.dispatch.submit import NoHostError
+        from theseus.dispatch.submission import NoHostError
         from theseus.dispatch.transport.base import RemoteFileError, TransportError
 
         others = (DispatchError, FetchError, LaunchError, NoHostError, RemoteError, RemoteFileError)

@@ -15,7 +15,7 @@ from theseus.dispatch.identity import Identified, identify_run
 from theseus.dispatch.inventory import Host, Inventory, load_inventory
 from theseus.dispatch.registry import Registry
 from theseus.dispatch.secrets import SHOWN
-from theseus.dispatch.submit import Later
+from theseus.dispatch.submission import Later
 from theseus.errors import UserError
 from theseus.runs import names
 from theseus.runs.claim import group_path
@@ -124,7 +124,7 @@ def rehearse(
     *,
     inventory: Inventory | str | Path | None = None,
     hosts: Sequence[str] | None = None,
-    project: str | Path | None = None,
+    code: str | Path | None = None,
     limit: int = LIMIT,
 ) -> Rehearsal:
     """Return what submitting the recipe would send; see `theseus.dispatch.submit`."""
@@ -136,8 +136,8 @@ def rehearse(
     chosen = [known.host(name) for name in (hosts or known.priority)]
     chosen = [host for host in chosen if _may_take(spec, host)]
     by_value = spec.job.travelling is not None
-    early = by_value or spec.job.path is None or project is not None
-    gathering = Later(gather, Path(project or Path.cwd()), limit=limit) if early else None
+    early = by_value or spec.job.path is None or code is not None
+    gathering = Later(gather, Path(code or Path.cwd()), limit=limit) if early else None
     identified = identify_run(spec)
     gathering = gathering or Later(gather, identified.source or Path.cwd(), limit=limit)
     again = Registry().of_base(identified.base)

@@ -50,7 +50,7 @@ def submit(
     inventory: Inventory | str | Path | None = None,
     hosts: Sequence[str] | None = None,
     fresh: bool = False,
-    project: str | Path | None = None,
+    code: str | Path | None = None,
     root: str | Path | None = None,
     limit: int = LIMIT,
     tell: Tell | None = None,
@@ -66,7 +66,7 @@ def submit(
         Only these.
     fresh
         Another run, although the same one exists.
-    project
+    code
         A folder of the project to send; None is that of the job's code, or the working folder.
     root
         The folder of data and runs on this machine, for a `local` host that names no cluster.
@@ -87,8 +87,8 @@ def submit(
     registry = Registry()
     solving = Later(solve, known, spec.resources, hosts=hosts)
     gathering = None
-    if project is not None or spec.job.path is None or spec.job.travelling is not None:
-        gathering = Later(gather, Path(project or Path.cwd()), limit=limit)
+    if code is not None or spec.job.path is None or spec.job.travelling is not None:
+        gathering = Later(gather, Path(code or Path.cwd()), limit=limit)
     identified = identify_run(spec)
     gathering = gathering or Later(gather, identified.source or Path.cwd(), limit=limit)
     with registry.submitting(identified.base):
