@@ -48,6 +48,7 @@ fi
 mkdir -p "${1%/*}/" || exit
 umask 077
 trap 'rm -f "$2"' EXIT
+trap '' PIPE # when the connection is gone, saying so must not end us before we have cleaned up
 : >"$2" || exit
 echo send
 cat >"$2" || exit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 import paramiko
 from paramiko.agent import AgentSSH
 
+from theseus.dispatch.transport.framing import quoted
 from theseus.dispatch.transport.ssh_config import Settings
 
 
@@ -48,14 +50,20 @@ def identities(settings: Settings) -> Identities:
             continue
         try:
             key = paramiko.PKey.from_path(path)
-        except paramiko.PasswordRequiredException:
-            found.notes.append(f"the key '{path}' has a passphrase: `ssh-add {path}` once")
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, others may do
-            reason = str(error) or type(error).__name__
-            found.notes.append(f"the key '{path}' cannot be used ({reason})")
+            found.notes.append(_unusable(path, error))
         else:
             found.keys += [*_certified(path, settings), key]
     return found
+
+
+def _unusable(path: Path, error: Exception) -> str:
+    reason = str(error) or type(error).__name__
+    # The class of this error depends on the format of the key file.
+    if re.search("password|passphrase|encrypted", reason, re.IGNORECASE):
+        command = f"ssh-add {quoted(str(path))}"
+        return f"the key '{path}' has a passphrase: give it to your agent, once, with `{command}`"
+    return f"the key '{path}' cannot be used ({reason})"
 
 
 def _certified(path: Path, settings: Settings) -> Iterator[paramiko.PKey]:

@@ -49,4 +49,11 @@ def _either(name: str, destination: str, timeout: float) -> Connection:
         if ssh_program() is None:
             message = f"authentication failed: {error}"
             raise TransportError(name, "authentication", message) from error
-        return _openssh(name, destination, timeout)
+        try:
+            return _openssh(name, destination, timeout)
+        except TransportError as second:
+            if second.kind != "authentication":
+                raise
+            text = str(second).removeprefix(f"host '{name}': ")
+            message = f"{text}. (Without the ssh program: {error})"
+            raise TransportError(name, "authentication", message) from second

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import socket
 import subprocess
 import threading
@@ -20,7 +19,7 @@ from theseus.dispatch.transport.base import Kind, TransportError
 from theseus.dispatch.transport.framing import COMMAND
 from theseus.dispatch.transport.identities import identities
 from theseus.dispatch.transport.shell import Broken, NoRoom
-from theseus.dispatch.transport.ssh_config import Settings, parse_jump, read_settings
+from theseus.dispatch.transport.ssh_config import Settings, parse_jump, read_settings, with_tokens
 
 _WINDOW = 1 << 22  # bytes on the way to us, so that a long line is filled
 _AHEAD = 1 << 17
@@ -115,7 +114,7 @@ class ChannelProcess:
             self._channel.sendall(data)
         except TimeoutError:
             raise
-        except OSError:  # "Socket is closed": the reading side finds out why
+        except (OSError, EOFError):  # "Socket is closed": the reading side finds out why
             return
 
     def end_input(self) -> None:
@@ -149,7 +148,8 @@ class ChannelProcess:
 
     def close(self, *, done: bool) -> None:
         """Let go of it: what still runs ends when it next writes."""
-        self._channel.close()
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
 
 
 class ParamikoConnection:
@@ -308,7 +308,8 @@ def _socket(host: str, settings: Settings, deadline: float, below: list[Any], de
             )
             raise TransportError(host, "unreachable", message) from error
     if settings.proxy_command:
-        proxy = _Proxy(_with_tokens(settings.proxy_command, settings))
+        tokens = {"h": settings.hostname, "n": settings.alias, "p": str(settings.port)}
+        proxy = _Proxy(with_tokens(settings.proxy_command, {**tokens, "r": settings.user}))
         below.append(proxy)
         return proxy.socket
     try:
@@ -323,17 +324,6 @@ def _socket(host: str, settings: Settings, deadline: float, below: list[Any], de
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return plain
-
-
-def _with_tokens(text: str, settings: Settings) -> str:
-    tokens = {
-        "%%": "%",
-        "%h": settings.hostname,
-        "%n": settings.alias,
-        "%p": str(settings.port),
-        "%r": settings.user,
-    }
-    return re.sub(r"%[%hnpr]", lambda found: tokens[found[0]], text)
 
 
 def _handshaken(host: str, settings: Settings, plain: Any, deadline: float) -> paramiko.Transport:
@@ -352,6 +342,8 @@ def _handshaken(host: str, settings: Settings, plain: Any, deadline: float) -> p
     options.ciphers = sorted(options.ciphers, key=lambda cipher: "gcm" not in cipher)
     try:
         transport.start_client(timeout=_left(deadline))
+        if not transport.initial_kex_done:  # its way to say that the time is over
+            raise TimeoutError
     except paramiko.ssh_exception.IncompatiblePeer as error:
         transport.close()
         raise Incapable(_reason(error)) from error

@@ -6,11 +6,12 @@ tokens, defaults of the distribution). Without it, `ssh_config_reader` does what
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -148,10 +149,16 @@ def parse_settings(alias: str, text: str) -> Settings:
         value = one(key)
         return float(value) if value and re.fullmatch(r"\d+", value) else None
 
+    tokens = {
+        "h": one("hostname") or alias,
+        "n": alias,
+        "p": one("port") or "22",
+        "r": one("user") or "",
+    }
+
     def files(key: str) -> tuple[Path, ...]:
-        return tuple(
-            expanded(value) for value in found.get(key, []) if value and value.lower() != "none"
-        )
+        values = [value for value in found.get(key, []) if value and value.lower() != "none"]
+        return tuple(expanded(with_tokens(value, tokens)) for value in values)
 
     def names(key: str) -> tuple[Path, ...]:
         value = one(key)
@@ -209,6 +216,12 @@ def _agent(value: str) -> str | None:
     if value.startswith("$"):
         return os.environ.get(value.strip("${}"), "none")
     return str(expanded(value))
+
+
+def with_tokens(text: str, tokens: Mapping[str, str]) -> str:
+    """Return text with `%h` and its like replaced; those of this machine need not be given."""
+    known = {"%": "%", "d": str(home()), "u": getpass.getuser(), "i": str(os.getuid()), **tokens}
+    return re.sub(r"%(.)", lambda found: known.get(found[1], found[0]), text)
 
 
 def expanded(path: str) -> Path:

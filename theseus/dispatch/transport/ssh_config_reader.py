@@ -22,6 +22,7 @@ from theseus.dispatch.transport.ssh_config import (
     home,
     parse_jump,
     parse_settings,
+    with_tokens,
 )
 
 _SYSTEM = Path("/etc/ssh/ssh_config")
@@ -32,7 +33,7 @@ _DEFAULTS = {
     "userknownhostsfile": "~/.ssh/known_hosts ~/.ssh/known_hosts2",
     "globalknownhostsfile": "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",
 }
-_PATHS = {"identityfile", "certificatefile", "identityagent", "controlpath"} | set(_DEFAULTS)
+_WITH_TOKENS = {"identityagent", "controlpath", *_DEFAULTS}
 
 
 def read_without_ssh(
@@ -65,19 +66,9 @@ def _settings(alias: str, values: dict[str, list[str]]) -> Settings:
     for key, value in _DEFAULTS.items():
         values.setdefault(key, [value])
     values.setdefault("identityfile", [f"~/.ssh/{name}" for name in _DEFAULT_KEYS])
-    tokens = {
-        "%%": "%",
-        "%d": str(home()),
-        "%h": hostname,
-        "%n": alias,
-        "%p": values["port"][0],
-        "%r": values["user"][0],
-        "%u": getpass.getuser(),
-    }
-    for key in _PATHS & set(values):
-        values[key] = [
-            re.sub("%[%dhnpru]", lambda found: tokens[found[0]], value) for value in values[key]
-        ]
+    tokens = {"h": hostname, "n": alias, "p": values["port"][0], "r": values["user"][0]}
+    for key in _WITH_TOKENS & set(values):  # as `ssh -G` replaces them, and in no others
+        values[key] = [with_tokens(value, tokens) for value in values[key]]
     text = "\n".join(f"{key} {value}" for key, each in values.items() for value in each)
     return parse_settings(alias, text)
 
