@@ -7,6 +7,10 @@ import linecache
 from collections.abc import Iterable
 from types import TracebackType
 
+# The exit status of a process whose job was stopped, had saved its state and can go on from there
+# (EX_TEMPFAIL of sysexits.h: "try again later").
+STOPPED = 75
+
 
 class UserError(Exception):
     """A mistake that the user can mend; its message says what, where and how.

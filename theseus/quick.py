@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from theseus.job import Job, OpenRun, RunIdentity
+    from theseus.lineage import SavedStates
 
 
 class QuickError(UserError):
@@ -186,6 +187,28 @@ class QuickJob:
             Resources(sharding=self._sharding),
             changes=configuration.changed(self.config),
         )
+
+    def find(
+        self,
+        name: str | None = None,
+        *,
+        project: str | None = None,
+        group: str | None = None,
+        job: str | None = None,
+    ) -> SavedStates:
+        """Return the checkpoints under this root, the newest run first.
+
+        Each has `.resume()`, which goes on with its run, and `.branch(name)`, which starts another
+        run from its state.
+
+        Parameters
+        ----------
+        name, project, group, job
+            Only those of runs that are called exactly so; None: all.
+        """
+        from theseus.lineage import find
+
+        return find(self._root, name, project=project, group=group, job=job)
 
     def submit(self, **options: Any) -> Any:
         """Send the recipe to the first host that fits, and return the run as soon as it is launched.

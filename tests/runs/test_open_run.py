@@ -150,7 +150,7 @@ def test_an_exception_is_recorded_and_raised(root):
 @pytest.mark.parametrize(
     ("error", "reason", "status"),
     [
-        (StopRequested("stopped at step 3"), "stopped at step 3", 130),
+        (StopRequested("stopped at step 3"), "stopped at step 3", 75),
         (KeyboardInterrupt(), "interrupted", 130),
     ],
 )

@@ -44,10 +44,14 @@ small_job(Path(sys.argv[1]), body=body)()
 
 
 @pytest.mark.parametrize(
-    ("number", "reason", "status"),
-    [(signal.SIGINT, "interrupted", 130), (signal.SIGTERM, "terminated", 143)],
+    ("number", "reason"),
+    [
+        (signal.SIGINT, "interrupted"),
+        (signal.SIGTERM, "terminated"),
+        (signal.SIGUSR1, "the time limit is near"),
+    ],
 )
-def test_the_first_signal_ends_at_the_next_step_with_the_state_saved(root, number, reason, status):
+def test_the_first_signal_ends_at_the_next_step_with_the_state_saved(root, number, reason):
     process = start_python(POLITE, root)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
@@ -55,7 +59,7 @@ def test_the_first_signal_ends_at_the_next_step_with_the_state_saved(root, numbe
     assert f"StopRequested: stopped: {reason}" in errors
     (run,) = list_runs(root)
     assert run.state == "cancelled"
-    assert (run.status()["reason"], run.status()["exit"]) == (reason, status)
+    assert (run.status()["reason"], run.status()["exit"]) == (reason, 75)
     kinds = [event["kind"] for event in run.events()]
     assert "stopping" in kinds
     assert "checkpoint" in kinds

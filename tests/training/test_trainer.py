@@ -154,8 +154,8 @@ def test_a_loss_that_is_not_a_number_ends_the_run_and_names_the_step(
     made = trainer(logging__checkpoint_interval=5)
     real = base.train_step
 
-    def poisoned(training: Any, state: Any, batches: Any) -> Any:
-        state, metrics = real(training, state, batches)
+    def poisoned(training: Any, state: Any, batches: Any, gradients: Any) -> Any:
+        state, metrics = real(training, state, batches, gradients)
         bad = jnp.where(state.step == 13, jnp.nan, metrics.loss)
         return state, metrics._replace(loss=bad)
 

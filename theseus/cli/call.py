@@ -10,9 +10,9 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from theseus.errors import UserError
+from theseus.errors import STOPPED, UserError
 
-WORK_FAILED, CALL_WRONG = 1, 2
+WORK_FAILED, CALL_WRONG, WORK_STOPPED = 1, 2, STOPPED
 
 # Newer versions of typer carry click inside, under a private name; its base class is public.
 _ClickError: type[Exception] = next(
@@ -28,6 +28,10 @@ class CallError(UserError):
 
 class WorkError(UserError):
     """The call was right; the work it asked for did not succeed."""
+
+
+class WorkStopped(WorkError):
+    """The work was asked to end, has saved its state and can go on from there."""
 
 
 def call(arguments: Sequence[str], prog: str = "theseus") -> None:
@@ -65,9 +69,14 @@ def read(app: typer.Typer, arguments: Sequence[str], prog: str) -> Any:
 
 
 def execute(arguments: Sequence[str], prog: str = "theseus") -> int:
-    """Do what the words say and return the exit status: 0, 1 (work failed), 2 (call wrong)."""
+    """Do what the words say and return the exit status.
+
+    0; 1 when the work failed, 2 when the call was wrong, 75 when the work was stopped and can go on.
+    """
     try:
         call(arguments, prog)
+    except WorkStopped as error:
+        return _tell(error, WORK_STOPPED)
     except WorkError as error:
         return _tell(error, WORK_FAILED)
     except UserError as error:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from theseus.cli.call import CallError, WorkError
+from theseus.cli.call import CallError, WorkError, WorkStopped
 from theseus.cli.options import Asked
 from theseus.combobulation import Combobulation
 from theseus.config import override
 from theseus.errors import UserError
-from theseus.job import Job, Recorder
+from theseus.job import Job, Recorder, StopRequested
 from theseus.quick import QuickJob
 from theseus.runs import open_run
 
@@ -68,7 +68,8 @@ def run(
     except UserError as error:
         if not opened:
             raise  # refused before anything was begun: the call was wrong
-        raise WorkError(str(error)) from error
+        stopped = isinstance(error, StopRequested)
+        raise (WorkStopped if stopped else WorkError)(str(error)) from error
     if not as_json:
         return ""
     return json.dumps({"id": done.id, "state": done.state, "folder": str(done.folder)})

@@ -16,15 +16,19 @@ from theseus.data.datasets import Sampling
 from theseus.data.mixture import Mixture
 from theseus.data.tokenizer import Tokenizer, TokenizerConfig, load_tokenizer
 from theseus.errors import UserError
-from theseus.hardware.memory import array_bytes, in_words, machine_memory
+from theseus.hardware.chips import chip_by_device_name
+from theseus.hardware.memory import MemoryEstimate, in_words, machine_memory
+from theseus.hardware.sharding import MeshShape
 from theseus.job import Job, Recorder
 from theseus.training.checkpoint import Checkpoints, check_installed
 from theseus.training.config import BaseTrainerConfig
+from theseus.training.estimate import estimate
 from theseus.training.extras import Analysis, Evaluation
+from theseus.training.flops import CONVENTION, flops_per_token, matrix_parameters
 from theseus.training.loop import Loop
 from theseus.training.loss import MicroBatches
 from theseus.training.optimizers import AdamW
-from theseus.training.placement import Placement, logical_axes
+from theseus.training.placement import Placement, axes_of, logical_axes, path_of
 from theseus.training.plan import TrainingPlan, plan
 from theseus.training.schedules import WSD, LearningRate
 from theseus.training.state import (
@@ -114,6 +118,11 @@ class BaseTrainer(Job, Generic[C, M]):
         return Placement.over(self.sharding)
 
     @cached_property
+    def mesh_shape(self) -> MeshShape:
+        """How many devices there are along each axis of the mesh; `estimate` may assume others."""
+        return self.placement.shape
+
+    @cached_property
     def plan(self) -> TrainingPlan:
         """Steps, rows and micro-batches."""
         return plan(
@@ -121,7 +130,7 @@ class BaseTrainer(Job, Generic[C, M]):
             batch_size=self.args.batch_size,
             block_size=self.args.block_size,
             per_device_batch_size=self.args.per_device_batch_size,
-            devices=self.placement.shape.data,
+            devices=self.mesh_shape.data,
         )
 
     @cached_property
@@ -164,13 +173,37 @@ class BaseTrainer(Job, Generic[C, M]):
             self.args.seed,
             dropout=getattr(self.model, "dropout", 0.0) > 0,
             ema=self.args.ema,
-            gradients=self.placement.optimizer(nn.meta.unbox(self.boxed), self.axes),
         )
 
     @cached_property
     def axes(self) -> Any:
         """The names of the axes of each parameter, by its path."""
         return logical_axes(self.boxed)
+
+    @cached_property
+    def flops_per_token(self) -> float | None:
+        """The arithmetic of training on one token; None for a model without the usual sizes."""
+        sizes = [getattr(self.model, name, None) for name in ("n_layers", "n_embd", "block_size")]
+        if not all(isinstance(size, int) for size in sizes):
+            return None
+        leaves = jax.tree_util.tree_leaves_with_path(nn.meta.unbox(self.boxed))
+        arrays = [
+            (path_of(path)[-1], leaf.shape, axes_of(path, leaf, self.axes)) for path, leaf in leaves
+        ]
+        return flops_per_token(matrix_parameters(arrays), *sizes)  # type: ignore[arg-type]
+
+    @cached_property
+    def peak(self) -> float | None:
+        """FLOP/s that all devices together can reach, from the chip table; None for unknown ones."""
+        devices = self.placement.mesh.devices.ravel()
+        chip = chip_by_device_name(devices[0].device_kind)
+        found = chip and chip.peak_flops(str(getattr(self.model, "dtype", "float32")))
+        return found * len(devices) if found else None
+
+    @cached_property
+    def gradient_shardings(self) -> Any:
+        """How each gradient is spread over devices."""
+        return self.placement.optimizer(nn.meta.unbox(self.boxed), self.axes)
 
     @cached_property
     def abstract_state(self) -> TrainState:
@@ -202,6 +235,31 @@ class BaseTrainer(Job, Generic[C, M]):
         UserError
             When nothing has been trained yet.
         """
+        return self.state.params
+
+    @property
+    def ema_params(self) -> Any:
+        """The running average of the parameters; there with `optimization.ema`.
+
+        Raises
+        ------
+        UserError
+            When nothing has been trained yet, or no average was kept.
+        """
+        if self.state.ema is None:
+            msg = "no average of the weights was kept: set optimization.ema, for example to 0.999"
+            raise UserError(msg)
+        return self.state.ema
+
+    @property
+    def state(self) -> TrainState:
+        """The state at the end of this object's run, or of the newest checkpoint of its run.
+
+        Raises
+        ------
+        UserError
+            When nothing has been trained yet.
+        """
         if self._state is None and self.latest is not None:
             checkpoints = Checkpoints(Path(self.latest.checkpoints_folder))
             if checkpoints.steps():
@@ -210,21 +268,23 @@ class BaseTrainer(Job, Generic[C, M]):
         if self._state is None:
             msg = "there are no trained parameters yet: call the trainer first, as in `trainer()`"
             raise UserError(msg)
-        return self._state.params
+        return self._state
 
     # Refusing what cannot work, before anything is allocated.
 
     def check(self) -> None:
         """Refuse what cannot be trained, naming the keys and values that would work."""
         check_installed()
+        if self.args.start_from is not None:
+            self._check_start(Path(self.args.start_from).expanduser())
         if hasattr(self.model, "check"):
             self.model.check()
         _ = self.plan, self.learning_rate
         self._check_vocabulary()
         self.placement.check(nn.meta.unbox(self.boxed), self.axes)
-        needed = array_bytes(jax.tree.leaves(self.abstract_state))
-        # Gradients are as large as the parameters, and alive at the same time.
-        needed += array_bytes(jax.tree.leaves(self.abstract_state.params))
+        estimated = estimate(self)
+        # Only what is exact is a reason to refuse: an activation may turn out smaller.
+        needed = estimated.state + estimated.gradients
         available = _memory_limit()
         if needed > STATE_SHARE * available:
             count = sum(math.prod(p.shape) for p in jax.tree.leaves(self.abstract_state.params))
@@ -234,6 +294,31 @@ class BaseTrainer(Job, Generic[C, M]):
                 "architecture.n_embd, architecture.n_layers or architecture.vocab_size"
             )
             raise ConfigError(msg, "architecture.n_embd")
+
+    def _check_start(self, folder: Path) -> None:
+        key = "training.start_from"
+        checkpoints = Checkpoints(folder.parent)
+        steps = checkpoints.steps()
+        if not folder.name.isdigit() or int(folder.name) not in steps:
+            beside = ", ".join(map(str, steps)) if steps else "none"
+            msg = f"{key} = {folder}: no complete checkpoint; those in {folder.parent}: {beside}"
+            raise ConfigError(msg, key)
+        step = int(folder.name)
+        if step >= self.plan.steps:
+            msg = (
+                f"{key} is at step {step:,}, and training.tokens = {self.args.tokens:,} are only "
+                f"{self.plan.steps:,} steps; set training.tokens to more than "
+                f"{step * self.plan.tokens_per_step:,}"
+            )
+            raise ConfigError(msg, "training.tokens")
+        differences = checkpoints.differences(step, self.abstract_state)
+        if differences and not self.args.start_partial:
+            told = "\n".join(f"  {line}" for line in differences.values())
+            msg = (
+                f"{key} = {folder} was saved from another model or optimizer; "
+                f"training.start_partial=true takes what fits:\n{told}"
+            )
+            raise ConfigError(msg, key)
 
     def _check_vocabulary(self) -> None:
         size = getattr(self.model, "vocab_size", None)
@@ -245,12 +330,35 @@ class BaseTrainer(Job, Generic[C, M]):
             )
             raise ConfigError(msg, "architecture.vocab_size")
 
+    def estimate(self, devices: int | None = None, *, backend: str | None = None) -> MemoryEstimate:
+        """Return what training will need on each device, by part; nothing is allocated.
+
+        Parameters
+        ----------
+        devices
+            How many, over all nodes; None: those of this machine.
+        backend
+            "cpu", "gpu" or "tpu": decides what is computed in, and how attention works. None: as
+            here.
+        """
+        if devices is not None:
+            other = type(self)(
+                self.config,
+                root=self.root,
+                identity=self.identity,
+                open_run=self._open_run,
+                sharding=self.sharding,
+            )
+            other.mesh_shape = MeshShape.of(self.sharding, devices)
+            return estimate(other, backend=backend)
+        return estimate(self, backend=backend)
+
     def lower(self, batch: MicroBatches) -> jax.stages.Lowered:
         """Return one step, traced for batches such as this one (arrays or shapes; (A, R, T))."""
         everywhere = self.placement.everywhere()
         shardings = jax.tree.map(lambda leaf: leaf.sharding, self.abstract_state)
         step = jax.jit(
-            partial(train_step, self.training),
+            partial(train_step, self.training, gradients=self.gradient_shardings),
             donate_argnums=0,
             out_shardings=(shardings, everywhere),
         )
@@ -261,25 +369,45 @@ class BaseTrainer(Job, Generic[C, M]):
 
     def run(self, recorder: Recorder) -> None:
         """Train from the newest checkpoint, or from the first step, to the last."""
-        checkpoints = Checkpoints(recorder.folder / "checkpoints", keep_last=self.args.keep_last)
-        step = checkpoints.steps()[-1] if checkpoints.steps() else 0
-        state = self._first_state(checkpoints, step)
+        checkpoints = Checkpoints(
+            recorder.folder / "checkpoints",
+            keep_last=self.args.keep_last,
+            keep_every=self.args.keep_every,
+        )
+        checkpoints.clear_leftovers()
+        loop = Loop(self, recorder, checkpoints)
+        resumed = checkpoints.steps()[-1] if checkpoints.steps() else 0
+        state: TrainState
+        if resumed:
+            state, step = checkpoints.restore(resumed, self.abstract_state), resumed
+            facts = checkpoints.manifest(resumed)
+            loop.resume(resumed, facts)
+        elif self.args.start_from is not None:
+            state, step = self._state_of(Path(self.args.start_from).expanduser(), recorder)
+        else:
+            state, step = self._initial_state(), 0
         recorder.event("started", **self._facts(step))
         for message in self._warnings():
             recorder.event("warning", message=message)
-        if step:
-            recorder.event("resumed", step=step)
-        loop = Loop(self, recorder, checkpoints)
+        if resumed:
+            recorder.event("resumed", step=resumed, best=facts.get("best"))
         try:
             with self.placement.active():
                 self._state = loop.run(state, step)
         finally:
             checkpoints.wait()
 
-    def _first_state(self, checkpoints: Checkpoints, step: int) -> TrainState:
-        if step:
-            restored: TrainState = checkpoints.restore(step, self.abstract_state)
-            return restored
+    def _state_of(self, folder: Path, recorder: Recorder) -> tuple[TrainState, int]:
+        """Return the state of another run's checkpoint, and its step."""
+        checkpoints, step = Checkpoints(folder.parent), int(folder.name)
+        recorder.event("branched", checkpoint=str(folder), step=step)
+        missing = checkpoints.differences(step, self.abstract_state)
+        if not missing:
+            return checkpoints.restore(step, self.abstract_state), step
+        recorder.event("warning", message="not from the checkpoint: " + "; ".join(missing.values()))
+        return checkpoints.restore_fitting(step, self._initial_state()), step
+
+    def _initial_state(self) -> TrainState:
         make = partial(initial_state, self.training, self.args.block_size)
         shardings = jax.tree.map(lambda leaf: leaf.sharding, self.abstract_state)
         # Compiled to run once: optimising would take ten times as long as running it.
@@ -307,6 +435,8 @@ class BaseTrainer(Job, Generic[C, M]):
             "devices": self.placement.shape.devices,
             "mesh": str(self.placement.shape),
             "sharding": str(self.sharding),
+            "flops_per_token": self.flops_per_token,
+            "mfu_convention": CONVENTION,
             "backend": jax.default_backend(),
         }
 

@@ -11,10 +11,27 @@ SHORTEST_SECONDS = 0.5
 
 
 class Meter:
-    """Measure tokens per second between reports, leaving out compilation, validation and saving."""
+    """Measure tokens per second between reports, leaving out compilation, validation and saving.
 
-    def __init__(self, tokens_per_step: int) -> None:
+    Parameters
+    ----------
+    tokens_per_step
+        Tokens of one optimizer step, over all devices.
+    flops_per_token
+        As `theseus.training.flops` counts; None when the model does not tell.
+    peak
+        FLOP/s that all devices together can reach; None when it is not known.
+    """
+
+    def __init__(
+        self,
+        tokens_per_step: int,
+        flops_per_token: float | None = None,
+        peak: float | None = None,
+    ) -> None:
         self._tokens_per_step = tokens_per_step
+        self._flops_per_token = flops_per_token
+        self._peak = peak
         self._began = time.perf_counter()
         self._left_out = 0.0
         self._steps = 0
@@ -45,6 +62,12 @@ class Meter:
         with self.paused():
             yield
         self.compile_seconds += time.perf_counter() - began
+
+    def flops_share(self, tokens_per_second: float) -> float | None:
+        """Return the share of the peak that this speed is (MFU); None where the peak is unknown."""
+        if not self._flops_per_token or not self._peak:
+            return None
+        return tokens_per_second * self._flops_per_token / self._peak
 
     def tokens_per_second(self) -> float | None:
         """Return the speed since the last call that was long enough ago; None before the first."""

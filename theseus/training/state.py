@@ -40,7 +40,6 @@ class Training(NamedTuple):
     seed: int
     dropout: bool
     ema: float | None = None
-    gradients: Any = None  # the sharding of each gradient; None leaves it to the compiler
 
 
 def boxed_parameters(model: nn.Module, seed: int, block_size: int) -> Any:
@@ -68,13 +67,14 @@ def initial_state(training: Training, block_size: int) -> TrainState:
 
 
 def train_step(
-    training: Training, state: TrainState, batches: MicroBatches
+    training: Training, state: TrainState, batches: MicroBatches, gradients: Any = None
 ) -> tuple[TrainState, StepMetrics]:
-    """Return the state after one optimizer step on `batches` (A, R, T), and its metrics."""
+    """Return the state after one optimizer step on `batches` (A, R, T), and its metrics.
+
+    `gradients` is how each gradient is spread over devices; None leaves it to the compiler.
+    """
     dropout_key = key(training.seed, Purpose.DROPOUT, state.step) if training.dropout else None
-    result = loss_and_gradients(
-        training.model, state.params, batches, dropout_key, training.gradients
-    )
+    result = loss_and_gradients(training.model, state.params, batches, dropout_key, gradients)
     updates, opt_state = training.optimizer.update(result.gradients, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
     metrics = StepMetrics(result.loss, optax.tree.norm(result.gradients), result.targets)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -20,10 +22,55 @@ class LayerNorm(nn.Module):
         """Map x (..., D) to (..., D)."""
         width = x.shape[-1]
         scale = self.param("scale", ones(("embed",)), (width,), jnp.float32)
-        x32 = x.astype(jnp.float32)
-        mean = x32.mean(-1, keepdims=True)
-        variance = jnp.square(x32 - mean).mean(-1, keepdims=True)
-        y = (x32 - mean) * jax.lax.rsqrt(variance + self.epsilon) * scale
+        bias = jnp.zeros((width,), jnp.float32)
         if self.bias:
-            y = y + self.param("bias", zeros(("embed",)), (width,), jnp.float32)
-        return y.astype(x.dtype)
+            bias = self.param("bias", zeros(("embed",)), (width,), jnp.float32)
+        return layer_norm(self.epsilon, x, scale, bias)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def layer_norm(epsilon: float, x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
+    """Return (x − mean) / √(variance + ε) · scale + bias over the last axis, in the dtype of x.
+
+    Its backward pass keeps x alone, which the residual stream holds anyway; differentiated step by
+    step it would keep four float32 arrays of that size.
+
+    Parameters
+    ----------
+    x
+        (..., D).
+    scale, bias
+        (D,), float32.
+    """
+    return _layer_norm_forward(epsilon, x, scale, bias)[0]
+
+
+def _normalised(epsilon: float, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return (x − mean) · r and r = 1 / √(variance + ε), float32."""
+    x = x.astype(jnp.float32)
+    centred = x - x.mean(-1, keepdims=True)
+    factor = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + epsilon)
+    return centred * factor, factor
+
+
+def _layer_norm_forward(
+    epsilon: float, x: jax.Array, scale: jax.Array, bias: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    normed, _ = _normalised(epsilon, x)
+    return (normed * scale + bias).astype(x.dtype), (x, scale)
+
+
+def _layer_norm_backward(
+    epsilon: float, saved: tuple[jax.Array, jax.Array], cotangent: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    x, scale = saved
+    normed, factor = _normalised(epsilon, x)
+    cotangent = cotangent.astype(jnp.float32)
+    others = tuple(range(x.ndim - 1))
+    d_normed = cotangent * scale
+    along = normed * (d_normed * normed).mean(-1, keepdims=True)
+    d_x = factor * (d_normed - d_normed.mean(-1, keepdims=True) - along)
+    return d_x.astype(x.dtype), (cotangent * normed).sum(others), cotangent.sum(others)
+
+
+layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)

@@ -96,9 +96,13 @@ class GPT(nn.Module):
 
     @property
     def dtype(self) -> jnp.dtype:
-        """What activations are computed in; parameters are float32."""
+        """What activations are computed in here; parameters are float32."""
+        return self.computes_in(jax.default_backend())
+
+    def computes_in(self, backend: str) -> jnp.dtype:
+        """Return what activations are computed in on a backend: "cpu", "gpu" or "tpu"."""
         if self.activation_dtype == "auto":
-            return jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
+            return jnp.dtype("float32" if backend == "cpu" else "bfloat16")
         return jnp.dtype(self.activation_dtype)
 
     def check(self) -> None:
