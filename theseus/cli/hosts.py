@@ -50,11 +50,12 @@ def listed(inventory: Path | None, asked: Asked, *, cached: bool, as_json: bool)
 
 
 def _ask_all(known: Inventory, asked: Asked) -> None:
+    from theseus.dispatch.reaching import reach
     from theseus.dispatch.solve import solve
     from theseus.hardware.resources import Resources
 
     wanted = Resources(chips=tuple(asked.chips), gpus=asked.gpus)
-    remember_hosts(solve(known, wanted).verdicts)
+    remember_hosts(solve(known, wanted, connect=reach).verdicts)
 
 
 def _chips(named: Any, facts: dict[str, Any]) -> str:
@@ -105,6 +106,8 @@ def add(
         answers[question.key] = answer
     folders = introduce.Folders(answers["root"], answers["work"], answers.get("log") or None)
     proposal = introduce.propose(alias, found, folders, name=name, inventory=known)
+    for label, text in found.rows():
+        _say(f"  {label}: {text}")
     for note in proposal.notes:
         _say(note)
     _say(proposal.text.rstrip("\n"))
@@ -123,18 +126,21 @@ def _ask(text: str, proposed: str) -> str:
 
 
 def test(name: str, inventory: Path | None) -> None:
-    """Try the whole way to a host, saying each step."""
-    from theseus.dispatch.trial import try_host
+    """Try the whole way to a host, saying each step as it is done."""
+    from theseus.dispatch.trial import rows, try_out, verdict
+    from theseus.dispatch.trying import actions
 
     known = load_inventory(inventory)
     host = known.host(name)
-    failed = False
-    for step in try_host(host, known):
-        print(f"{'✓' if step.good else '✗'} {step.name}{f': {step.text}' if step.text else ''}")
-        failed = failed or not step.good
-    if failed:
-        msg = f"host '{name}' does not work yet"
-        raise WorkError(msg)
+    outcomes = []
+    for outcome in try_out(host, actions(host, known, _say)):
+        outcomes.append(outcome)
+        for mark, title, text in rows([outcome]):
+            print("  ".join(part for part in (mark or " ", title, text) if part), flush=True)
+    told = verdict(host, outcomes)
+    if any(outcome.result == "failed" for outcome in outcomes):
+        raise WorkError(told)
+    print(told)
 
 
 def _say(text: str) -> None:

@@ -17,8 +17,9 @@ from theseus.dispatch import remote
 from theseus.dispatch.inventory import Host, load_inventory
 from theseus.dispatch.logs import LogText, Notice, Piece, follow, offset_of_last_lines
 from theseus.dispatch.providers.base import PROVIDERS, Handle, Seen
+from theseus.dispatch.reaching import reach
 from theseus.dispatch.registry import ENDED, Entry, Registry
-from theseus.dispatch.transport import Progress, Transport, TransportError, connect
+from theseus.dispatch.transport import Progress, Transport, TransportError
 from theseus.errors import UserError
 from theseus.runs import files, metrics, words
 from theseus.runs.summary import SHAPES, Summary
@@ -380,7 +381,7 @@ class DispatchedRun:
 
     def _reach(self) -> tuple[Host, Transport]:
         host = host_of(self._entry)
-        return host, connect(host)
+        return host, reach(host)
 
 
 class Log:

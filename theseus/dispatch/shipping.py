@@ -33,10 +33,11 @@ from theseus.dispatch.providers.base import (
     NoRoomError,
     Placement,
 )
+from theseus.dispatch.reaching import reach
 from theseus.dispatch.registry import ENDED, Entry, Registry
 from theseus.dispatch.remote import Folders, Found, FoundRun, RemoteError
 from theseus.dispatch.secrets import revealed
-from theseus.dispatch.transport import Progress, Transport, connect
+from theseus.dispatch.transport import Progress, Transport
 from theseus.dispatch.worker.order import FILE, Order
 from theseus.runs import files, names, provenance
 from theseus.runs.claim import group_path
@@ -85,7 +86,13 @@ def ship(shipment: Shipment, host: Host, placement: Placement) -> DispatchedRun:
     UserError
         When something there is not as it must be; submitting again goes on from there.
     """
-    transport = connect(host)
+    shipping = look_around(shipment, host, placement)
+    return shipping.launch(shipping.choose())
+
+
+def look_around(shipment: Shipment, host: Host, placement: Placement) -> Shipping:
+    """Ask the host what is there already; return what can be done from there."""
+    transport = reach(host)
     folders = remote.folders_of(host, transport)
     environment = _environment(shipment, host, placement)
     identity = shipment.identified.spec.identity
@@ -99,8 +106,7 @@ def ship(shipment: Shipment, host: Host, placement: Placement) -> DispatchedRun:
         part=names.path_part(identity.name),
     )
     _check_python(shipment, host, found)
-    work = _Shipping(shipment, host, placement, transport, folders, environment, found)
-    return work.launch(work.choose())
+    return Shipping(shipment, host, placement, transport, folders, environment, found)
 
 
 def _environment(shipment: Shipment, host: Host, placement: Placement) -> Plan | None:
@@ -132,7 +138,9 @@ def _check_python(shipment: Shipment, host: Host, found: Found) -> None:
 
 
 @dataclass(frozen=True)
-class _Shipping:
+class Shipping:
+    """A shipment on its way to one host, and what was found there."""
+
     shipment: Shipment
     host: Host
     placement: Placement
@@ -191,7 +199,8 @@ class _Shipping:
         before = registry.get(entry.id)
         registry.put(replace(entry, state="preparing", seen=time.time()))
         try:
-            self._send()
+            self.send()
+            self.prepare()
             self._write(chosen, folder)
             entry = registry.put(replace(entry, state="queued", seen=time.time()))
         except BaseException:
@@ -208,31 +217,37 @@ class _Shipping:
         entry = registry.change(entry.id, handle=dict(handle.values))
         return DispatchedRun(entry, registry)
 
-    def _send(self) -> None:
-        """Bring the bundle and its environment to the host."""
+    def send(self) -> None:
+        """Bring the bundle to the host, unless it is there."""
         shipment, bundle, base = self.shipment, self.shipment.bundle, self.folders.base
-        if not self.found.bundle:
-            shipment.tell(
-                f"sending {len(bundle.files)} files ({size_text(bundle.size)}) to {self.host.name}"
-            )
-            with tempfile.TemporaryDirectory(prefix="theseus-") as temporary:
-                archive = Path(temporary) / "bundle.tar.gz"
-                bundle.write(archive)
-                there = f"{base}/incoming/{bundle.digest}.tar.gz"
-                self.transport.put(archive, there, progress=shipment.progress)
-            remote.unpack(self.host, self.transport, self.folders, bundle.digest, there)
-        if self.environment is not None and not self.found.environment:
-            shipment.tell(f"preparing the environment on {self.host.name}")
-            remote.prepare(
-                self.host,
-                self.transport,
-                self.folders,
-                self.environment,
-                bundle=bundle.digest,
-                folder=bundle.folder,
-                version=bundle.version,
-                tell=shipment.tell,
-            )
+        if self.found.bundle:
+            return
+        shipment.tell(
+            f"sending {len(bundle.files)} files ({size_text(bundle.size)}) to {self.host.name}"
+        )
+        with tempfile.TemporaryDirectory(prefix="theseus-") as temporary:
+            archive = Path(temporary) / "bundle.tar.gz"
+            bundle.write(archive)
+            there = f"{base}/incoming/{bundle.digest}.tar.gz"
+            self.transport.put(archive, there, progress=shipment.progress)
+        remote.unpack(self.host, self.transport, self.folders, bundle.digest, there)
+
+    def prepare(self) -> None:
+        """Make the environment on the host, unless it is there."""
+        shipment, bundle = self.shipment, self.shipment.bundle
+        if self.environment is None or self.found.environment:
+            return
+        shipment.tell(f"preparing the environment on {self.host.name}")
+        remote.prepare(
+            self.host,
+            self.transport,
+            self.folders,
+            self.environment,
+            bundle=bundle.digest,
+            folder=bundle.folder,
+            version=bundle.version,
+            tell=shipment.tell,
+        )
 
     def _write(self, chosen: Chosen, folder: str) -> None:
         spec = self.shipment.identified.spec
@@ -245,6 +260,7 @@ class _Shipping:
         launch = {"attempt": chosen.attempt, "host": self.host.name, "time": now}
         order = Order(
             run=names.run_id(self.shipment.identified.digest(chosen.fresh)),
+            provider=self.host.type,
             root=self.folders.root,
             recipe=_plain(spec.serialize()),
             env=self._env(),
@@ -286,7 +302,7 @@ class _Shipping:
             name=spec.identity.name,
             folder=folder,
             work=self._work(),
-            command=("/bin/sh", f"{folder}/start.sh", folder, self._python(), *self._paths()),
+            command=("/bin/sh", f"{folder}/start.sh", folder, self.python, *self._paths()),
             placement=self.placement,
             cpus=spec.resources.cpus,
             memory=spec.resources.memory,
@@ -315,7 +331,9 @@ class _Shipping:
         top = PROJECT if any(one.path.startswith(f"{PROJECT}/") for one in bundle.files) else ""
         return _joined(self.folders.bundle(bundle.digest), top, bundle.folder)
 
-    def _python(self) -> str:
+    @property
+    def python(self) -> str:
+        """The Python that runs the worker."""
         if self.environment is None:
             python = self.host.python or "python3"
             return self.transport.resolve(python) if python.startswith(("~", "$")) else python

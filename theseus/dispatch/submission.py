@@ -20,6 +20,7 @@ from theseus.dispatch.dispatched import DispatchedRun, Tell
 from theseus.dispatch.identity import Identified, identify_run
 from theseus.dispatch.inventory import Inventory, load_inventory
 from theseus.dispatch.providers.base import NoRoomError
+from theseus.dispatch.reaching import reach
 from theseus.dispatch.registry import Entry, Registry, remember_hosts
 from theseus.dispatch.shipping import Shipment, ship
 from theseus.dispatch.solve import Solution, solve
@@ -85,7 +86,7 @@ def submit(
         known.host(name)
     tell = tell or (lambda _: None)
     registry = Registry()
-    solving = Later(solve, known, spec.resources, hosts=hosts)
+    solving = Later(solve, known, spec.resources, hosts=hosts, connect=reach)
     gathering = None
     if code is not None or spec.job.path is None or spec.job.travelling is not None:
         gathering = Later(gather, Path(code or Path.cwd()), limit=limit)
@@ -98,7 +99,9 @@ def submit(
             if run is not None:
                 return run
             again = registry.get(again.id)
-            solving = Later(solve, known, spec.resources, hosts=_same_place(known, again, hosts))
+            solving = Later(
+                solve, known, spec.resources, hosts=_same_place(known, again, hosts), connect=reach
+            )
         bundle = gathering.result()
         shipment = Shipment(identified, bundle, known, registry, again, fresh, tell, progress)
         for _ in range(_TRIES):
@@ -111,7 +114,7 @@ def submit(
             except NoRoomError as error:
                 tell(str(error))
                 failure = error
-                solving = Later(solve, known, spec.resources, hosts=hosts)
+                solving = Later(solve, known, spec.resources, hosts=hosts, connect=reach)
         raise failure
 
 

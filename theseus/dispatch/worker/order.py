@@ -21,6 +21,8 @@ class Order:
     ----------
     run
         The run's id.
+    provider
+        What starts the worker: the type of its host.
     root
         The folder of data and runs there.
     recipe
@@ -33,6 +35,7 @@ class Order:
     """
 
     run: str
+    provider: str
     root: str
     recipe: Mapping[str, Any]
     env: Mapping[str, str] = field(default_factory=dict)

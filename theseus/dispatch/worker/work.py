@@ -74,13 +74,15 @@ def work(place: str) -> int:
 
 def _run(folder: Path, order: Order) -> None:
     spec = Combobulation.deserialize(order.recipe)
-    requeued = os.environ.get("SLURM_RESTART_COUNT", "0") not in {"", "0"}
+    # A scheduler that starts a run again knows that the attempt before is over.
+    restarts = os.environ.get("SLURM_RESTART_COUNT", "0") not in {"", "0"}
+    requeued = order.provider == "volcano" or (order.provider == "slurm" and restarts)
     opened: Any = partial(
         open_run,
         watchers=(),
         folder=folder,
         requeued=requeued,
-        stopped=partial(_stopped, folder),
+        stopped=partial(_stopped, folder, order.provider),
     )
     if _count() > 1:
         from theseus.dispatch.worker.ranks import opened_together
@@ -178,9 +180,9 @@ def check_devices(order: Order) -> None:
 # What is written down outside of the job
 
 
-def _stopped(folder: Path, reason: str) -> tuple[str, str]:
+def _stopped(folder: Path, provider: str, reason: str) -> tuple[str, str]:
     """Return how a run is recorded that saved its state and ended because it was asked to."""
-    if _is_queued_again(folder):
+    if provider in {"slurm", "volcano"} and _is_queued_again(folder):
         return "queued", f"{reason}; goes on from its last checkpoint"
     return "cancelled", reason
 
@@ -217,8 +219,6 @@ def _close(folder: Path, state: str, reason: str) -> bool:
 
 def _is_queued_again(folder: Path) -> bool:
     """Return whether a scheduler stopped the run to start it again, and nobody cancelled it."""
-    if "SLURM_JOB_ID" not in os.environ:
-        return False
     try:
         stop = (folder / "stop").read_text("utf-8", "replace").strip()
     except OSError:
