@@ -252,6 +252,8 @@ def test_this_repository_needs_nothing_but_its_own_groups(repository: Path) -> N
     assert made.sync is not None
     assert made.sync[:4] == ("--group", "all", "--group", "cpu")
     assert made.requirements == ()
+    assert made.whole  # its version is read from its files
+    assert not made.tied
 
 
 @pytest.mark.parametrize(

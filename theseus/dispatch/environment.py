@@ -39,6 +39,8 @@ class Plan:
         The version of Python, when the run cannot do with another.
     tied
         Whether it holds code of the bundle, and so a copy of it.
+    whole
+        Whether the project's files are needed to make it, not its metadata alone.
     """
 
     key: str
@@ -47,6 +49,7 @@ class Plan:
     constraints: tuple[str, ...]
     python: str | None
     tied: bool
+    whole: bool
 
 
 def groups_for(groups: Iterable[str], *, chips: bool) -> tuple[str, ...]:
@@ -131,6 +134,7 @@ def plan(
         tuple(constraints),
         python,
         manifest.tied,
+        manifest.tied or (manifest.dynamic and not manifest.lock),
     )
 
 

@@ -36,6 +36,8 @@ class Manifest:
     tied
         Whether its environment holds packages of its own tree (path sources, a workspace, code that
         must be compiled), so that it cannot be shared by other states of the tree.
+    dynamic
+        Whether its metadata are worked out from its files, so that resolving needs those.
     import_paths
         Where its modules are, relative to it.
     lock, text
@@ -48,6 +50,7 @@ class Manifest:
     extras: frozenset[str] = frozenset()
     needs_theseus: bool = False
     tied: bool = False
+    dynamic: bool = False
     import_paths: tuple[str, ...] = ("",)
     python: str | None = None
     lock: bytes = b""
@@ -95,6 +98,7 @@ def read_manifest(folder: Path | None) -> Manifest:
         extras=frozenset(extras),
         needs_theseus=PACKAGE in needed,
         tied=_is_tied(data, tool),
+        dynamic=bool(project.get("dynamic")),
         import_paths=_import_paths(folder, tool),
         python=version.read_text("utf-8", "replace").strip() or None if version.is_file() else None,
         lock=lock.read_bytes() if lock.is_file() else b"",

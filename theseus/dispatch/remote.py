@@ -200,7 +200,7 @@ def prepare(
         folders.bundle(bundle),
         folder,
         plan.key,
-        "yes" if plan.tied else "no",
+        "tied" if plan.tied else "whole" if plan.whole else "few",
         plan.python or "",
         version or "",
         host.setup or "",

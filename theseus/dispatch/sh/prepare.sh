@@ -1,8 +1,10 @@
-# prepare BASE BUNDLE FOLDER KEY TIED PYTHON VERSION SETUP HOW REQUIREMENTS CONSTRAINTS SYNC…
+# prepare BASE BUNDLE FOLDER KEY FILES PYTHON VERSION SETUP HOW REQUIREMENTS CONSTRAINTS SYNC…
 # Makes the environment KEY with uv, once; what it prints goes to the reader as it comes.
 # BUNDLE is the unpacked bundle, FOLDER that of the project in it. The last line is `ready` or
 # `failed WHY`. HOW is `sync` for a project, `bare` for requirements alone (both texts of lines).
-base=$1 bundle=$2 folder=$3 key=$4 tied=$5 python=$6 version=$7 setup=$8 how=$9
+# FILES is `few` when uv needs the project's metadata alone, `whole` when it needs all of its files
+# to work them out, `tied` when the environment goes on needing them.
+base=$1 bundle=$2 folder=$3 key=$4 needed=$5 python=$6 version=$7 setup=$8 how=$9
 shift 9
 requirements=$1 constraints=$2
 shift 2
@@ -38,7 +40,7 @@ mkdir -p "$environment" || fail "$environment cannot be made"
 if [ "$how" = sync ]; then
   # The project's files, in a folder of its own: the bundle never changes.
   rm -rf "$environment/tree" "$environment/project"
-  if [ "$tied" = yes ]; then
+  if [ "$needed" != few ]; then
     cp -R "$bundle/project" "$environment/tree" || fail "the project cannot be copied to $environment"
     chmod -R u+w "$environment/tree"
     project=$environment/tree/$folder
@@ -52,6 +54,7 @@ if [ "$how" = sync ]; then
   fi
   (cd "$project" && exec uv sync ${python:+--python "$python"} "$@" 2>&1) ||
     fail "uv sync failed: see the lines above"
+  [ "$needed" = tied ] || rm -rf "$environment/tree"
 elif [ ! -x "$environment/venv/bin/python" ]; then
   uv venv ${python:+--python "$python"} "$environment/venv" 2>&1 || fail "uv venv failed: see the lines above"
 fi
