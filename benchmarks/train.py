@@ -5,7 +5,7 @@
 
 Every contender is a process of its own that stays alive, compiled and warm, and runs a stretch of
 steps when it is told to. They take turns, so that what else the machine does meets all of them;
-ratios are formed within a turn, and their median and range are printed. See benchmarks/README.md.
+ratios are formed within a turn, and their median and quartiles are printed. See benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def speed(bench: Bench) -> None:
     tokens = options.accumulation * options.rows * options.block
     for dtype in options.dtype:
         for vocabulary in options.vocabulary:
-            steps = options.steps or (3 if vocabulary >= LARGE else 10)
+            steps = options.steps or (2 if vocabulary >= LARGE else 5)
             model = {"dtype": dtype, "vocabulary": vocabulary, "steps": steps, "interval": steps}
             trainer = bench.ours("trainer", f"trainer, {options.heads} heads", **model)
             compared = [(trainer, other) for other in bench_others(bench, model)]
@@ -151,11 +151,11 @@ def start(bench: Bench) -> None:
 
 def loop(bench: Bench) -> None:
     """The whole loop (token files, metrics, progress) beside its compiled step."""
-    steps = bench.options.steps or 20
+    steps = bench.options.steps or 10
     whole = bench.ours("trainer", "whole loop", steps=steps)
     bare = bench.ours("step", "bare step", steps=steps)
     with running([whole, bare]):
-        take_turns([whole, bare], 2 * bench.options.pairs + 1)
+        take_turns([whole, bare], 2 * bench.options.pairs)
     ratio = ratios(seconds_per_step(bare), seconds_per_step(whole))
     print(f"\nWhole loop / bare step, time: {shown(ratio)}")
     for contender in (whole, bare):
@@ -256,7 +256,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--vocabulary", nargs="+", type=int, default=[512, 50_304, 100_288])
-    parser.add_argument("--pairs", type=int, default=7, help="turns of which the median is taken")
+    parser.add_argument("--pairs", type=int, default=15, help="turns of which the median is taken")
     parser.add_argument("--steps", type=int, help="steps of one turn")
     parser.add_argument("--growth-steps", type=int, default=2000)
     parser.add_argument("--peer", metavar="PYTHON", help="the Python that has libthx 0.4.0")

@@ -96,10 +96,12 @@ def seconds_per_step(contender: Contender) -> list[float]:
 
 
 def ratios(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
-    """Return median, least and greatest of second / first, turn by turn."""
+    """Return the median and the quartiles of second / first, turn by turn."""
     found = [b / a for a, b in zip(first, second, strict=True)]
-    return {"median": statistics.median(found), "low": min(found), "high": max(found)}
+    low, median, high = statistics.quantiles(found, n=4) if len(found) > 1 else found * 3
+    return {"median": median, "low": low, "high": high, "turns": len(found)}
 
 
 def shown(ratio: dict[str, float]) -> str:
+    """Return median [quartiles]."""
     return f"{ratio['median']:.3f} [{ratio['low']:.3f}–{ratio['high']:.3f}]"
