@@ -413,3 +413,43 @@ print(sorted(heavy & (set(sys.modules) - before)))
 """
     (did,) = run_cells([cell], tmp_path)
     assert did.out.strip() == "[]"
+
+
+def test_a_cell_sends_its_job_and_the_notebook_watches_it(cells, tmp_path):
+    """From the cell to the log: the same words as in a terminal, in another process of this machine."""
+    tokens = f"""%%theseus data/tokenize/text "my tokens" --root {tmp_path}/root --submit
+data.text.files: [{tmp_path}/*.txt]
+tokenizer.backend: bytes"""
+    (tmp_path / "a.txt").write_text("some text\n" * 50)
+    inventory = f"""
+from pathlib import Path
+import os, sys
+Path("hosts.yaml").write_text(f'''
+hosts:
+  me: {{{{type: local, python: {{sys.executable}}}}}}
+''')
+os.environ["THESEUS_CONFIG"] = os.path.abspath("hosts.yaml")
+os.environ["XDG_STATE_HOME"] = {str(tmp_path / "state")!r}
+"""
+    dry, sent, log, status, runs = cells(
+        inventory,
+        tokens.replace("--submit", "--dry-run"),
+        tokens,
+        '%theseus logs "my tokens" -f',
+        '%theseus status "my tokens"',
+        "%theseus runs",
+    )[1:]
+    assert "would be asked, in this order:\n  me (local)" in dry.text
+    assert sent.error is None, sent.text
+    assert "my tokens" in sent.text
+    assert "queued on me" in sent.text
+    assert "begins on" in log.out
+    assert "ended  state finished" in log.out
+    assert "finished on me" in status.out
+    assert "my tokens" in runs.out
+    assert list((tmp_path / "root").glob("runs/*/*/*/run.json"))
+
+
+def test_run_and_submit_exclude_each_other(cells):
+    told = cells("%%theseus data/tokenize/text a --root r --run --submit")[-1]
+    assert "one of --run, --submit and --dry-run at a time" in told.text

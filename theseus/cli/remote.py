@@ -213,15 +213,19 @@ def logs(word: str, *, follow: bool, rank: int | None, tail: int | None) -> None
     out = getattr(sys.stdout, "buffer", None)
     text = LogText()
     log = run.logs(follow, rank=rank, tail=tail, tell=tell)
-    with as_work():
-        for event in log.events():
-            if isinstance(event, Notice):
-                tell(event.text)
-            elif out is not None:
-                out.write(event.data)
-                out.flush()
-            else:  # a notebook's stream takes text alone
-                sys.stdout.write(text.feed(event))
+    try:
+        with as_work():
+            for event in log.events():
+                if isinstance(event, Notice):
+                    tell(event.text)
+                elif out is not None:
+                    out.write(event.data)
+                    out.flush()
+                else:  # a notebook's stream takes text alone
+                    sys.stdout.write(text.feed(event))
+    except KeyboardInterrupt:
+        tell(f"the run goes on; `theseus logs {run.id} -f` shows the rest")
+        return
     entry = run.entry
     if not follow:
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from theseus.combobulation import Combobulation
-from theseus.dispatch.bundle import LIMIT, Bundle, gather, size_text
+from theseus.dispatch.bundle import LIMIT, PROJECT, Bundle, gather, size_text
 from theseus.dispatch.environment import plan
 from theseus.dispatch.identity import Identified, identify_run
 from theseus.dispatch.inventory import Host, Inventory, load_inventory
@@ -19,6 +19,8 @@ from theseus.dispatch.submission import Later
 from theseus.errors import UserError
 from theseus.runs import names
 from theseus.runs.claim import group_path
+
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,14 @@ class Rehearsal:
         lines = [str(spec), "", f"run {self.id}, in {self.folder}"]
         lines += [self.known] if self.known else []
         lines += ["", f"would be sent: {bundle}"]
-        width = max((len(size_text(one.size)) for one in bundle.largest()), default=0)
-        lines += [f"  {size_text(one.size):>{width}}  {one.path}" for one in bundle.largest(5)]
+        largest = [one for one in bundle.largest(1000) if one.path.startswith(f"{PROJECT}/")][
+            :_SHOWN
+        ]
+        width = max((len(size_text(one.size)) for one in largest), default=0)
+        lines += [
+            f"  {size_text(one.size):>{width}}  {one.path.removeprefix(f'{PROJECT}/')}"
+            for one in largest
+        ]
         lines += ["", "would be asked, in this order:"]
         for host in self.hosts:
             lines.append(f"  {host.name} ({host.type}), root {host.cluster.root}")

@@ -43,6 +43,8 @@ class CellCall:
     group: str
     asked: options.Asked
     run: bool
+    submit: bool
+    dry_run: bool
 
 
 @app.command()
@@ -69,6 +71,12 @@ def _read(
     fsdp: options.Fsdp = False,
     zero: options.Zero = False,
     run: Annotated[bool, typer.Option("--run", help="Run it here and now.")] = False,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Send it to the first host that fits.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what --submit would send.")
+    ] = False,
 ) -> CellCall:
     """Build a job from the YAML below, bind it to `q` and show it.
 
@@ -78,10 +86,12 @@ def _read(
     if not bind.isidentifier() or keyword.iskeyword(bind):
         msg = f"--as: '{bind}' cannot be the name of a variable"
         raise CallError(msg)
+    if run + submit + dry_run > 1:
+        raise CallError("one of --run, --submit and --dry-run at a time")
     asked = options.Asked(
         chips or [], gpus, cpus, memory, nodes, clusters or [], avoid or [], tp, fsdp, zero
     )
-    return CellCall(job, name, root, bind, project, group, asked, run)
+    return CellCall(job, name, root, bind, project, group, asked, run, submit, dry_run)
 
 
 # The lines below

@@ -16,6 +16,7 @@ from theseus.errors import UserError
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from theseus.combobulation import Combobulation
     from theseus.notebook.cell import CellCall
 
 # A `%%` that is not on the first line of its cell reaches IPython as a line magic of this name.
@@ -39,9 +40,11 @@ class TheseusMagics(Magics):
 
         %theseus jobs                     list the jobs
         %theseus jobs -v JOB              with their configuration keys
+        %theseus runs                     list the runs that were sent away
+        %theseus logs RUN -f              follow the log of one
         %theseus --help                   all commands, as in a terminal
 
-        %%theseus JOB NAME [--root FOLDER] [--as NAME] [--chip CHIP --gpus N --tp N] [--run]
+        %%theseus JOB NAME [--root FOLDER] [--chip CHIP --gpus N] [--run | --submit]
         architecture: {n_embd: 128}
         training.tokens: 32_768
 
@@ -122,6 +125,16 @@ class TheseusMagics(Magics):
             _display(spec)
         if asked.run:
             recipe.create()()
+        elif asked.submit or asked.dry_run:
+            self._send(spec or recipe.spec(), dry=asked.dry_run)
+
+    def _send(self, spec: Combobulation, *, dry: bool) -> None:
+        if dry:
+            from theseus.dispatch.rehearsal import rehearse
+
+            print(rehearse(spec))  # noqa: T201 - what the user asked to see
+            return
+        _display(spec.submit(root=self._root, tell=print))
 
 
 def _words(line: str) -> list[str]:
@@ -137,7 +150,7 @@ def _refuse_commands(words: list[str]) -> None:
 
     commands = {
         one.name or one.callback.__name__ for one in app.registered_commands if one.callback
-    }
+    } | {one.name for one in app.registered_groups}
     if words and words[0] in commands:
         msg = f"'{words[0]}' is a command: %theseus {shlex.join(words)} (one sign, no lines below)"
         raise MagicError(msg)

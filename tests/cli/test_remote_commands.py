@@ -1,0 +1,196 @@
+"""The commands for runs elsewhere: words in, runs out; what was wrong and what failed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dispatch.sending import Sending, until
+from theseus.cli.call import execute
+from theseus.dispatch.dispatched import DispatchedRun
+
+Theseus = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sending:
+    made = Sending(tmp_path, monkeypatch)
+    monkeypatch.setenv("THESEUS_CONFIG", str(made.inventory))
+    made.spec("from the file").save(made.tmp / "out.yaml")
+    return made
+
+
+@pytest.fixture
+def theseus(sending: Sending, capsysbinary: Any) -> Theseus:
+    def call(*words: object) -> tuple[int, str, str]:
+        status = execute([str(word) for word in words])
+        out, err = capsysbinary.readouterr()
+        assert b"Traceback" not in err
+        return status, out.decode(), err.decode()
+
+    return call
+
+
+def test_from_a_recipe_to_the_log_in_a_terminal(
+    sending: Sending, theseus: Theseus, tmp_path: Path
+) -> None:
+    recipe = sending.tmp / "out.yaml"
+    status, out, err = theseus("submit", "train-gpt", recipe, "count.steps=5", "count.pause=0.1")
+    assert status == 0, err
+    assert "queued on me" in out
+    assert "me  fits now" in err
+    run = DispatchedRun.find("train-gpt")
+    assert f"theseus logs {run.id} -f" in out
+    status, out, err = theseus("logs", "train-gpt", "-f")
+    assert status == 0
+    assert out == (sending.folder(run) / "log/0.log").read_text()
+    assert "finished on me" in err
+    status, out, _ = theseus("status", run.id[:5])
+    assert status == 0
+    assert "finished on me" in out
+    assert "step 5/5 (100 %)" in out
+    assert run.folder in out
+    status, out, _ = theseus("runs")
+    assert [out.split()[i] for i in (1, 2, 3)] == ["finished", run.id, "train-gpt"]
+    status, out, _ = theseus("fetch", "latest", "--to", tmp_path / "here")
+    assert (status, out) == (0, f"{tmp_path / 'here'}\n")
+    assert (tmp_path / "here/results/sum.txt").read_text() == "5"
+    status, out, err = theseus("submit", "train-gpt", recipe, "count.steps=5", "count.pause=0.1")
+    assert status == 0
+    assert "has finished on me" in err
+
+
+def test_programs_read_json(sending: Sending, theseus: Theseus) -> None:
+    status, out, err = theseus("submit", "a", sending.tmp / "out.yaml", "--json")
+    assert (status, err) == (0, "")
+    told = json.loads(out)
+    assert (told["name"], told["host"], told["attempt"], told["provider"]) == (
+        "a",
+        "me",
+        1,
+        "local",
+    )
+    run = DispatchedRun.find(told["id"])
+    run.wait(60)
+    assert json.loads(theseus("status", "a", "--json")[1])["state"] == "finished"
+    assert json.loads(theseus("runs", "--json")[1])[0]["id"] == run.id
+    hosts = json.loads(theseus("hosts", "--json")[1])
+    assert [(one["name"], one["type"], one["fit"]) for one in hosts] == [("me", "local", "now")]
+    cached = json.loads(theseus("hosts", "--cached", "--json")[1])
+    assert cached == hosts
+
+
+def test_a_run_that_fails_is_status_1_for_who_follows_it(
+    sending: Sending, theseus: Theseus
+) -> None:
+    words = ("submit", "bad", sending.tmp / "out.yaml", "count.fail_at=2", "-f")
+    status, out, err = theseus(*words)
+    assert status == 1
+    assert "RuntimeError: as asked" in out
+    assert (
+        err.splitlines()[-1]
+        == f"theseus: 'bad' ({DispatchedRun.find('bad').id}) failed: RuntimeError: as asked"
+    )
+
+
+def test_cancel_says_what_became_of_it(sending: Sending, theseus: Theseus) -> None:
+    theseus("submit", "long", sending.tmp / "out.yaml", "count.steps=500", "count.pause=0.2")
+    run = DispatchedRun.find("long")
+    until(lambda: run.state == "running")
+    status, out, _ = theseus("cancel", "long")
+    assert status == 0
+    assert "cancelled on me" in out
+    assert theseus("logs", "long", "--tail", "1")[1].count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["submit", "a"], "Missing argument 'FILE'"),
+        (["submit", "a", "nothing.yaml"], "there is no file"),
+        (["submit", "a", "OUT", "count.stps=1"], "did you mean 'count.steps'"),
+        (["submit", "a", "OUT", "--host", "mee"], "no host 'mee', did you mean 'me'"),
+        (["submit", "a", "OUT", "--limit", "lots"], "lots"),
+        (["submit", "a", "OUT", "-d", "nowhere.yaml"], "there is no inventory"),
+        (["status", "nothing"], "no run was submitted from this machine yet"),
+        (["logs"], "no run was submitted from this machine yet"),
+        (["hosts", "test", "mee"], "did you mean 'me'"),
+        (["hosts", "ad"], "No such command 'ad'"),
+    ],
+)
+def test_a_wrong_call_is_status_2(
+    sending: Sending, theseus: Theseus, words: list[str], told: str
+) -> None:
+    given = [str(sending.tmp / "out.yaml") if word == "OUT" else word for word in words]
+    status, out, err = theseus(*given)
+    assert (status, out) == (2, "")
+    assert told in err
+    assert not sending.root.exists()
+
+
+def test_no_host_that_fits_is_work_that_failed_with_every_reason(
+    sending: Sending, theseus: Theseus
+) -> None:
+    words = ("submit", "a", sending.tmp / "out.yaml", "--chip", "h100", "--gpus", "4")
+    status, out, err = theseus(*words)
+    assert (status, out) == (1, "")
+    assert "no host can take this run\n  me  no  needs h100, has " in err
+
+
+def test_a_dry_run_shows_what_would_be_sent_and_asks_nobody(
+    sending: Sending, theseus: Theseus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdef")
+    sending.write_inventory(host='env: {HF_TOKEN: "${oc.env:HF_TOKEN}", COLOR: blue}')
+    status, out, _ = theseus("submit", "a", sending.tmp / "out.yaml", "--dry-run")
+    assert status == 0
+    assert f"  {sending.module}.py\n" in out
+    assert "me (local)" in out
+    assert "COLOR=blue" in out
+    assert "hf_0123456789abcdef" not in out
+    told = json.loads(theseus("submit", "a", sending.tmp / "out.yaml", "--dry-run", "--json")[1])
+    assert f"project/{sending.module}.py" in told["bundle"]["files"]
+    assert not sending.root.exists()
+    assert not sending.work.exists()
+    run = sending.submit(sending.spec("a"))
+    assert run.id == told["id"]
+    run.wait(60)
+
+
+def test_the_whole_way_to_a_host_is_tried(sending: Sending, theseus: Theseus) -> None:
+    status, out, err = theseus("hosts", "test", "me")
+    assert status == 0, out + err
+    assert out.splitlines()[-1] == "me is ready: a run can go there"
+    assert sum(line.startswith("✓") for line in out.splitlines()) == 10
+    assert list(sending.root.glob("runs/*/*/*/run.json")) == []
+    assert theseus("runs", "--json")[1].strip() == "[]"
+
+
+def test_the_step_that_fails_says_how_to_mend_it(sending: Sending, theseus: Theseus) -> None:
+    text = sending.inventory.read_text().replace(json.dumps(sys.executable), "/no/such/python")
+    sending.inventory.write_text(text)
+    status, out, err = theseus("hosts", "test", "me")
+    assert status == 1
+    assert "✗" in out
+    assert "→" in out
+    assert "me is not ready" in err
+
+
+def test_lists_begin_at_once_and_import_little(sending: Sending) -> None:
+    """`runs` and `hosts --cached` need no connection, and so none of what makes one."""
+    heavy = "{'jax', 'paramiko', 'omegaconf', 'numpy'}"
+    for words in (["runs"], ["hosts", "--cached"], ["--help"]):
+        code = (
+            f"import sys; from theseus.cli.call import execute; assert execute({words}) == 0; "
+            f"print(sorted({heavy} & set(sys.modules)))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "[]", words
