@@ -58,7 +58,9 @@ def test_it_is_instant_on_a_machine_without_the_devices(tmp_path: Path) -> None:
     found = q.create().estimate(64, backend="gpu")
     assert str(found.mesh) == "32 data × 2 tensor"
     one = recipe(tmp_path).create().estimate(1)
-    assert found.parameters == pytest.approx(one.parameters / 64, rel=0.02)  # but for few biases
+    assert found.parameters == pytest.approx(
+        one.parameters / 64, rel=0.3
+    )  # biases and norms are not spread
     with pytest.raises(UserError, match=r"for 64 devices, and 1 are here.*device_count=64"):
         found.verify()
 

@@ -126,7 +126,7 @@ def test_a_signal_saves_and_leaves_with_a_status_of_its_own(root: Path, number: 
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: bool(list(root.glob("runs/*/*/*/metrics.jsonl"))), process)
+    wait_for(lambda: any(p.stat().st_size for p in root.glob("runs/*/*/*/metrics.jsonl")), process)
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 75, errors
