@@ -229,7 +229,7 @@ def test_work_that_fails_is_status_1(theseus, recipe, fail, told):
     [
         ("a: [1", "out.yaml, line"),
         ("- 1\n- 2\n", "expected keys and values"),
-        ("execution: {}\nconfig: {}\n", "no format number"),
+        ("something: {}\nconfig: {}\n", "no format number"),
         ("", "no format number"),
         ("a: ${", "out.yaml"),
     ],

@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.dispatch.sending import Sending
+from tests.dispatch.sending import Sending, until
 from theseus.combobulation import Combobulation
 from theseus.dispatch.bundle import gather
+from theseus.dispatch.dispatched import DispatchedRun
 from theseus.dispatch.environment import GroupError, groups_for, plan
 from theseus.dispatch.manifest import own_requirements
 from theseus.dispatch.remote import RemoteError
@@ -123,6 +126,7 @@ pip) [ "$2" = freeze ] && echo jax==0.9.9; exit 0 ;;
 esac
 [ -f "$(dirname "$0")/fail" ] && { echo "error: no such package 'nonsense'" >&2; exit 1; }
 sleep 0.3
+[ -f "$(dirname "$0")/slow" ] && sleep 2
 echo "Installed 3 packages"
 mkdir -p "$place/bin"
 printf '#!/bin/sh\\nexec %s "$@"\\n' 'PYTHON' >"$place/bin/python"
@@ -186,6 +190,25 @@ def test_a_failed_sync_says_why_and_is_tried_again(sending: Sending, uv: Path) -
     assert sending.registry.entries() == []
     fail.unlink()
     assert sending.submit().wait(60) == "finished"
+
+
+def test_while_it_is_prepared_others_see_that_and_an_interrupted_one_is_told(
+    sending: Sending, uv: Path
+) -> None:
+    uv.with_name("slow").touch()
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(sending.submit()))
+    thread.start()
+    (entry,) = until(sending.registry.entries)
+    run = DispatchedRun(entry)
+    assert str(run.look()) == "preparing"
+    thread.join()
+    assert results[0].wait(60) == "finished"
+    # As it is after a submission that was killed at this point.
+    sending.registry.put(replace(entry, id="0123abcd", base="b", folder=f"{run.folder}x"))
+    left = DispatchedRun.find("0123abcd").look()
+    assert left.word == "lost"
+    assert "interrupted before it was launched" in str(left)
 
 
 def test_a_lone_notebook_brings_what_theseus_needs(sending: Sending, uv: Path) -> None:

@@ -139,6 +139,8 @@ class DispatchedRun:
         entry = self.entry
         if entry.ended and entry.state != "lost":
             return State(entry.state, entry.reason)
+        if not entry.handle and self._registry.is_being_submitted(entry.base):
+            return State("preparing")
         try:
             return self._look(entry, thorough=thorough)
         except (TransportError, DispatchError) as error:
@@ -378,6 +380,11 @@ class DispatchedRun:
         shape = SHAPES.get(entry.state, "•")
         line = f"{shape} {words.one_line(entry.name)} {entry.id}  {entry.state} on {entry.host}"
         return f"{line}\nfolder  {entry.folder}"
+
+    def _repr_html_(self) -> str:
+        from theseus.runs.card import card  # only a notebook needs it
+
+        return card(self.summary(), note=f"`%theseus logs {self.id} -f` follows its log.")
 
     def _reach(self) -> tuple[Host, Transport]:
         host = host_of(self._entry)

@@ -176,8 +176,19 @@ class Registry:
     @contextmanager
     def submitting(self, base: str) -> Iterator[None]:
         """Let one process at a time submit the same thing."""
-        with self._locked(f".{base[:16]}.submitting"):
+        with self._locked(_submitting(base)):
             yield
+
+    def is_being_submitted(self, base: str) -> bool:
+        """Return whether some process is submitting this very thing right now."""
+        try:
+            with (self.folder / _submitting(base)).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
 
     @contextmanager
     def _writing(self, run: str) -> Iterator[None]:
@@ -194,6 +205,10 @@ class Registry:
     def _make(self) -> None:
         with files.explained(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _submitting(base: str) -> str:
+    return f".{base[:16]}.submitting"
 
 
 def _entry(record: Mapping[str, Any]) -> Entry:

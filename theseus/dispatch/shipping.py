@@ -36,7 +36,7 @@ from theseus.dispatch.providers.base import (
 from theseus.dispatch.reaching import reach
 from theseus.dispatch.registry import ENDED, Entry, Registry
 from theseus.dispatch.remote import Folders, Found, FoundRun, RemoteError
-from theseus.dispatch.secrets import revealed
+from theseus.dispatch.secrets import redacted, revealed, secrets_in
 from theseus.dispatch.transport import Progress, Transport
 from theseus.dispatch.worker.order import FILE, Order
 from theseus.runs import files, names, provenance
@@ -246,7 +246,7 @@ class Shipping:
             bundle=bundle.digest,
             folder=bundle.folder,
             version=bundle.version,
-            tell=shipment.tell,
+            tell=lambda line: shipment.tell(redacted(line, secrets_in(self.host.environment))),
         )
 
     def _write(self, chosen: Chosen, folder: str) -> None:
