@@ -96,7 +96,7 @@ def speed(bench: Bench) -> None:
             model = {"dtype": dtype, "vocabulary": vocabulary, "steps": steps, "interval": steps}
             trainer = bench.ours("trainer", f"trainer, {options.heads} heads", **model)
             compared = [(trainer, other) for other in bench_others(bench, model)]
-            if options.peer:
+            if options.peer and "libthx" in options.against:
                 alike = {**model, "heads": options.peer_heads, "rope": True}
                 peer = bench.peer(**{k: v for k, v in alike.items() if k != "heads"})
                 same = bench.ours("trainer", f"trainer, {options.peer_heads} heads, rope", **alike)
@@ -119,8 +119,9 @@ def speed(bench: Bench) -> None:
 
 def bench_others(bench: Bench, model: dict[str, Any]) -> list[Contender]:
     """Return who the trainer is compared with at its own number of heads."""
-    others = [bench.ours("minimal", **model)]
-    if bench.options.torch:
+    against = bench.options.against
+    others = [bench.ours("minimal", **model)] if "minimal" in against else []
+    if bench.options.torch and "torch" in against:
         others.append(bench.torch(**model))
     return others
 
@@ -257,6 +258,8 @@ def main() -> None:
     parser.add_argument("--dtype", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--vocabulary", nargs="+", type=int, default=[512, 50_304, 100_288])
     parser.add_argument("--pairs", type=int, default=15, help="turns of which the median is taken")
+    names = ["minimal", "torch", "libthx"]
+    parser.add_argument("--against", nargs="+", choices=names, default=names)
     parser.add_argument("--steps", type=int, help="steps of one turn")
     parser.add_argument("--growth-steps", type=int, default=2000)
     parser.add_argument("--peer", metavar="PYTHON", help="the Python that has libthx 0.4.0")
