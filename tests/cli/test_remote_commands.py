@@ -109,6 +109,28 @@ def test_cancel_says_what_became_of_it(sending: Sending, theseus: Theseus) -> No
     assert theseus("logs", "long", "--tail", "1")[1].count("\n") == 1
 
 
+def test_the_logs_of_several_runs_come_with_their_names(sending: Sending, theseus: Theseus) -> None:
+    for name in ("first", "second one"):
+        theseus("submit", name, sending.tmp / "out.yaml", "count.pause=0.1")
+    status, out, _ = theseus("logs", "first", "second one", "-f")
+    assert status == 0
+    lines = out.splitlines()
+    assert sum(line.startswith("first      | ") for line in lines) > 5
+    assert sum(line.startswith("second one | ") for line in lines) > 5
+    assert all(line[10:13] == " | " for line in lines)
+
+
+def test_the_list_is_brought_up_to_date_when_asked(sending: Sending, theseus: Theseus) -> None:
+    theseus("submit", "a", sending.tmp / "out.yaml")
+    run = DispatchedRun.find("a")
+    until(
+        lambda: json.loads((sending.folder(run) / "status.json").read_text())["state"] == "finished"
+    )
+    assert "queued" in theseus("runs")[1]
+    assert "finished" in theseus("runs", "--refresh")[1]
+    assert "finished" in theseus("runs")[1]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -20,6 +20,8 @@ from theseus.dispatch.dispatched import DispatchedRun
 from theseus.dispatch.environment import GroupError, groups_for, plan
 from theseus.dispatch.manifest import own_requirements
 from theseus.dispatch.remote import RemoteError
+from theseus.dispatch.worker.trial_job import Trial
+from theseus.quick import QuickJob
 
 
 @pytest.fixture
@@ -268,6 +270,30 @@ def test_groups_of_the_project_go_to_uv_sync_and_ours_are_added(sending: Sending
     assert "--frozen" not in made.sync
     assert "jax[cuda13]" in made.requirements
     assert set(own_requirements()) <= set(made.requirements)
+
+
+def test_a_checkout_of_theseus_runs_itself(sending: Sending, repository: Path) -> None:
+    recipe = QuickJob(sending.tmp / "elsewhere").build(Trial, "from a checkout").spec()
+    run = sending.submit(recipe, code=repository)
+    assert run.wait(60) == "finished", str(run.logs())
+    (bundle,) = (sending.work / "theseus/bundles").iterdir()
+    assert (bundle / "project/theseus/dispatch/worker/work.py").is_file()
+    assert not (bundle / "own").exists()
+
+
+def test_a_project_that_depends_on_theseus_is_not_synced_with_a_theseus_that_is_not_there(
+    sending: Sending,
+) -> None:
+    """What runs here is a checkout: it is sent, and the index is not asked for it."""
+    pyproject(
+        sending, '[project]\nname="mine"\nversion="1"\ndependencies=["theseus_jupyter>=0.1"]\n'
+    )
+    bundle = gather(sending.project)
+    made = plan(bundle, ("all", "cpu"), host="me", chips=False, python=None)
+    assert bundle.own
+    assert made.sync is not None
+    assert made.sync[-2:] == ("--no-install-package", "theseus-jupyter")
+    assert "orbax-checkpoint>=0.12" in made.requirements  # of the extra, which it did not ask for
 
 
 def test_this_repository_needs_nothing_but_its_own_groups(repository: Path) -> None:

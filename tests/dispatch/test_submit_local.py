@@ -287,7 +287,8 @@ def test_a_thread_an_event_loop_and_a_cell_can_all_watch(sending: Sending) -> No
     thread.start()
 
     async def cell() -> tuple[str, str]:
-        return run.state, await run  # a blocked cell asks, another waits
+        again = sending.submit(sending.spec(pause=0.05, steps=10))  # inside of a running loop
+        return again.state, await run  # a blocked cell asks, another waits
 
     before, after = asyncio.run(cell())
     thread.join()

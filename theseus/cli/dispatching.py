@@ -113,7 +113,10 @@ def status(run: RunWord = "latest", as_json: AsJson = False) -> None:
 
 @app.command()
 def logs(
-    run: RunWord = "latest",
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN", help="Names or ids; the latest when left out."),
+    ] = None,
     follow: Follow = False,
     tail: Annotated[
         int | None, typer.Option("-n", "--tail", metavar="N", help="Begin with the last N lines.")
@@ -122,13 +125,17 @@ def logs(
         int | None, typer.Option("--rank", help="Which node's, where there are several.")
     ] = None,
 ) -> None:
-    """Show what a run has printed.
+    """Show what a run has printed; of several, each line with the run's name before it.
 
     Stopping this command stops the showing, never the run.
     """
     from theseus.cli import remote
 
-    remote.logs(run, follow=follow, rank=rank, tail=tail)
+    words = runs or ["latest"]
+    if len(words) == 1:
+        remote.logs(words[0], follow=follow, rank=rank, tail=tail)
+    else:
+        remote.several_logs(words, follow=follow, rank=rank, tail=tail)
 
 
 @app.command()

@@ -235,6 +235,35 @@ def logs(word: str, *, follow: bool, rank: int | None, tail: int | None) -> None
         raise WorkError(msg)
 
 
+def several_logs(names: Sequence[str], *, follow: bool, rank: int | None, tail: int | None) -> None:
+    """Write the logs of several runs as they come, line by line, each with its run's name."""
+    import threading
+
+    from theseus.dispatch.dispatched import DispatchedRun
+    from theseus.dispatch.logs import merged
+
+    stop = threading.Event()
+    chosen = [DispatchedRun.find(word) for word in names]
+    width = max(len(run.name) for run in chosen)
+    labels = {run.id: words.one_line(run.name).ljust(width) for run in chosen}
+
+    def lines(run: DispatchedRun) -> Iterator[str]:
+        rest = ""
+        for text in run.logs(follow, rank=rank, tail=tail, stop=stop, tell=tell):
+            *whole, rest = (rest + text).split("\n")
+            yield from (f"{labels[run.id]} | {line}" for line in whole)
+        if rest:
+            yield f"{labels[run.id]} | {rest}"
+
+    with as_work():
+        try:
+            together: Any = merged  # of any events
+            for line in together([lines(run) for run in chosen], stop):
+                print(line, flush=True)
+        except KeyboardInterrupt:
+            tell("the runs go on")
+
+
 def cancel(word: str, *, as_json: bool) -> str:
     """End a run, and return how it ended."""
     from theseus.dispatch.dispatched import DispatchedRun
