@@ -24,6 +24,7 @@ from theseus.quick import quick
 from theseus.runs import open_run
 from theseus.training.feed import micro_batches, on_devices
 from theseus.training.placement import Placement
+from theseus.training.starting import new_state
 
 STEPS = 20
 VALUES: dict[str, Any] = {
@@ -80,7 +81,7 @@ def one_device(trainer: Any) -> Any:
 def combinations(root: str) -> list[Any]:
     # Eight rows on one device and one on each of eight: the step is the same.
     alone = one_device(made(root, "alone", ShardingPolicy(), training__per_device_batch_size=8))
-    initial = jax.device_get(alone._initial_state())
+    initial = jax.device_get(new_state(alone))
     found = [("alone", *steps_of(alone, initial))]
     programs: dict[Any, Any] = {}
     for tp, fsdp, zero in itertools.product((1, 2, 4, 8), (False, True), (False, True)):

@@ -31,6 +31,7 @@ from theseus.training.optimizers import AdamW
 from theseus.training.placement import Placement, axes_of, logical_axes, path_of
 from theseus.training.plan import TrainingPlan, plan
 from theseus.training.schedules import WSD, LearningRate
+from theseus.training.starting import check_start, first_state
 from theseus.training.state import (
     Training,
     TrainState,
@@ -45,10 +46,6 @@ __all__ = ["BaseTrainer", "BaseTrainerConfig", "Sampling"]
 C = TypeVar("C", bound=BaseTrainerConfig)
 M = TypeVar("M", bound=nn.Module)
 
-RUNS_ONCE = {
-    "xla_backend_optimization_level": 0,
-    "xla_llvm_disable_expensive_passes": True,
-}
 STATE_SHARE = 0.95  # of the memory that may be state, so that something is left to compute in
 
 
@@ -275,8 +272,7 @@ class BaseTrainer(Job, Generic[C, M]):
     def check(self) -> None:
         """Refuse what cannot be trained, naming the keys and values that would work."""
         check_installed()
-        if self.args.start_from is not None:
-            self._check_start(Path(self.args.start_from).expanduser())
+        check_start(self)
         if hasattr(self.model, "check"):
             self.model.check()
         _ = self.plan, self.learning_rate
@@ -294,31 +290,6 @@ class BaseTrainer(Job, Generic[C, M]):
                 "architecture.n_embd, architecture.n_layers or architecture.vocab_size"
             )
             raise ConfigError(msg, "architecture.n_embd")
-
-    def _check_start(self, folder: Path) -> None:
-        key = "training.start_from"
-        checkpoints = Checkpoints(folder.parent)
-        steps = checkpoints.steps()
-        if not folder.name.isdigit() or int(folder.name) not in steps:
-            beside = ", ".join(map(str, steps)) if steps else "none"
-            msg = f"{key} = {folder}: no complete checkpoint; those in {folder.parent}: {beside}"
-            raise ConfigError(msg, key)
-        step = int(folder.name)
-        if step >= self.plan.steps:
-            msg = (
-                f"{key} is at step {step:,}, and training.tokens = {self.args.tokens:,} are only "
-                f"{self.plan.steps:,} steps; set training.tokens to more than "
-                f"{step * self.plan.tokens_per_step:,}"
-            )
-            raise ConfigError(msg, "training.tokens")
-        differences = checkpoints.differences(step, self.abstract_state)
-        if differences and not self.args.start_partial:
-            told = "\n".join(f"  {line}" for line in differences.values())
-            msg = (
-                f"{key} = {folder} was saved from another model or optimizer; "
-                f"training.start_partial=true takes what fits:\n{told}"
-            )
-            raise ConfigError(msg, key)
 
     def _check_vocabulary(self) -> None:
         size = getattr(self.model, "vocab_size", None)
@@ -376,42 +347,18 @@ class BaseTrainer(Job, Generic[C, M]):
         )
         checkpoints.clear_leftovers()
         loop = Loop(self, recorder, checkpoints)
-        resumed = checkpoints.steps()[-1] if checkpoints.steps() else 0
-        state: TrainState
-        if resumed:
-            state, step = checkpoints.restore(resumed, self.abstract_state), resumed
-            facts = checkpoints.manifest(resumed)
-            loop.resume(resumed, facts)
-        elif self.args.start_from is not None:
-            state, step = self._state_of(Path(self.args.start_from).expanduser(), recorder)
-        else:
-            state, step = self._initial_state(), 0
-        recorder.event("started", **self._facts(step))
+        start = first_state(self, checkpoints, recorder)
+        recorder.event("started", **self._facts(start.step))
         for message in self._warnings():
             recorder.event("warning", message=message)
-        if resumed:
-            recorder.event("resumed", step=resumed, best=facts.get("best"))
+        if start.manifest is not None:
+            loop.resume(start.step, start.manifest)
+            recorder.event("resumed", step=start.step, best=start.manifest.get("best"))
         try:
             with self.placement.active():
-                self._state = loop.run(state, step)
+                self._state = loop.run(start.state, start.step)
         finally:
             checkpoints.wait()
-
-    def _state_of(self, folder: Path, recorder: Recorder) -> tuple[TrainState, int]:
-        """Return the state of another run's checkpoint, and its step."""
-        checkpoints, step = Checkpoints(folder.parent), int(folder.name)
-        recorder.event("branched", checkpoint=str(folder), step=step)
-        missing = checkpoints.differences(step, self.abstract_state)
-        if not missing:
-            return checkpoints.restore(step, self.abstract_state), step
-        recorder.event("warning", message="not from the checkpoint: " + "; ".join(missing.values()))
-        return checkpoints.restore_fitting(step, self._initial_state()), step
-
-    def _initial_state(self) -> TrainState:
-        make = partial(initial_state, self.training, self.args.block_size)
-        shardings = jax.tree.map(lambda leaf: leaf.sharding, self.abstract_state)
-        # Compiled to run once: optimising would take ten times as long as running it.
-        return jax.jit(make, out_shardings=shardings, compiler_options=RUNS_ONCE)()
 
     def _warnings(self) -> list[str]:
         """Return what the user should know before the first step."""
