@@ -218,7 +218,7 @@ def test_a_quiet_stream_can_be_asked_without_waiting(transport: Transport) -> No
 
 def test_a_closed_stream_ends_its_program(transport: Transport, tmp_path: Path) -> None:
     beats = tmp_path / "beats"
-    stream = transport.stream('while :; do echo beat; echo >>"$1"; sleep 0.1; done', str(beats))
+    stream = transport.stream('while :; do echo >>"$1"; echo beat; sleep 0.1; done', str(beats))
     stream.read(10)
     stream.close()
     time.sleep(1.0)

@@ -114,8 +114,8 @@ class SshServer:
     def cut(self) -> None:
         """Kill what serves the connections, as a crash would; new ones are welcome."""
         for process in self.children():
-            if process.name() == "sshd":
-                with contextlib.suppress(psutil.NoSuchProcess):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.name() == "sshd":
                     process.send_signal(signal.SIGKILL)
 
     def stop(self) -> None:

@@ -6,19 +6,15 @@ process or another, goes on where it was. While one reader fetches, others read 
 
 from __future__ import annotations
 
-import codecs
-import contextlib
-import queue
 import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
 from theseus.dispatch._log_copy import Lock, LogCopy, offset_of_last_lines, read_copy
+from theseus.dispatch._log_events import LogText, Notice, Piece, merged
 from theseus.dispatch._log_program import PROGRAM, Note, Notes
 from theseus.dispatch.transport.base import ByteStream, Transport, TransportError
 
@@ -29,49 +25,6 @@ SILENCE = 15.0  # seconds without a word (there is one every second) until a str
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _TURN = 0.25  # seconds until somebody who asked to stop is heard
 _BLOCK = 1 << 20
-
-NoticeKind = Literal["waiting", "rotated", "cut", "gap", "lost", "back"]
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Bytes of one log.
-
-    Attributes
-    ----------
-    name
-        Which log, as it was named to `follow`.
-    offset
-        Where they begin in the local copy.
-    data
-        The bytes as they were printed; a character may be cut at either end (see `LogText`).
-    """
-
-    name: str
-    offset: int
-    data: bytes
-
-    @property
-    def end(self) -> int:
-        """Where in the copy the next piece begins: what a reader keeps in order to go on."""
-        return self.offset + len(self.data)
-
-
-@dataclass(frozen=True)
-class Notice:
-    """Something that a person who reads the log should know.
-
-    Attributes
-    ----------
-    kind
-        `waiting`: there is no such file yet; `rotated`: another file has taken its name; `cut`: it
-        was emptied and begins anew; `gap`: a rotated file is gone before it was read to its end;
-        `lost`: the host is out of reach, and is tried again; `back`: it is heard again.
-    """
-
-    name: str | None
-    kind: NoticeKind
-    text: str
 
 
 class _Desynchronised(Exception):
@@ -292,80 +245,3 @@ class _Reader:
             yield Notice(name, "gap", f"{where} was rotated away before it was read to its end")
         elif note.what == "none":
             yield Notice(name, "waiting", f"there is no log yet: {where}")
-
-
-class LogText:
-    """Pieces as text, for one reader: a character that was cut in two is put together again."""
-
-    def __init__(self) -> None:
-        self._decoders: dict[str, codecs.IncrementalDecoder] = {}
-
-    def feed(self, piece: Piece) -> str:
-        """Return the text of the next piece of its log; what is not UTF-8 is replaced."""
-        decoder = self._decoders.get(piece.name)
-        data = piece.data
-        if decoder is None:
-            decoder = codecs.getincrementaldecoder("utf-8")("replace")
-            self._decoders[piece.name] = decoder
-            if piece.offset:  # began in the middle, perhaps of a character
-                whole = data.lstrip(bytes(range(0x80, 0xC0)))
-                data = whole if len(data) - len(whole) <= 3 else data
-        return decoder.decode(data)
-
-    def rest(self, name: str) -> str:
-        """Return what is left of a log that ends within a character."""
-        decoder = self._decoders.pop(name, None)
-        return decoder.decode(b"", final=True) if decoder else ""
-
-
-def merged(
-    followings: Iterable[Iterator[Piece | Notice]], stop: threading.Event
-) -> Iterator[Piece | Notice]:
-    """Yield what several followings (of several hosts) yield, as it comes.
-
-    Parameters
-    ----------
-    followings
-        Each made with the same `stop`.
-    stop
-        Set when the merged iterator is closed, so that all of them end.
-    """
-    events: queue.Queue[Piece | Notice | BaseException | None] = queue.Queue(maxsize=64)
-
-    def put(event: Piece | Notice | BaseException | None) -> None:
-        while True:
-            with contextlib.suppress(queue.Full):
-                events.put(event, timeout=0.2)
-                return
-            if stop.is_set():
-                return
-
-    def carry(following: Iterator[Piece | Notice]) -> None:
-        try:
-            for event in following:
-                put(event)
-        except Exception as error:  # noqa: BLE001 - raised again where it is read
-            put(error)
-        finally:
-            put(None)
-
-    threads = [
-        threading.Thread(target=carry, args=(each,), name="theseus logs", daemon=True)
-        for each in followings
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        open_ = len(threads)
-        while open_:
-            event = events.get()
-            if event is None:
-                open_ -= 1
-            elif isinstance(event, BaseException):
-                raise event
-            else:
-                yield event
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(2)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18
 _STALL = 60.0  # seconds without a byte
 _DIGEST_RATE = 20e6  # bytes per second that the slowest disk reads, to wait for a digest
-_ATTEMPTS = 5
+_FRUITLESS = 3  # attempts that bring nothing, one after the other
 
 SHA256 = r"""
 theseus_sha256() {
@@ -89,7 +89,6 @@ def put(
         arguments = (target, partial, f"{mode:o}", digest, str(size))
         patience = _STALL + size / _DIGEST_RATE
         with shell.session(_PUT, arguments, time.monotonic() + patience) as session:
-            session.begin()
             reply = session.line()
             if reply == b"send":
                 file.seek(0)
@@ -119,24 +118,25 @@ def _send(
 def get(shell: Shell, source: str, target: Path, *, progress: Progress | None) -> None:
     """Fetch a file from the host; see `Transport.get`.
 
-    A connection that is lost on the way is opened again, as long as each attempt brings something.
+    A connection that is lost on the way is opened again, as long as that brings something.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    for attempt in range(_ATTEMPTS):
+    left = _FRUITLESS
+    while True:
         before = _partial_bytes(target)
         try:
             _get(shell, source, target, progress)
         except TransportError as error:
-            progressed = _partial_bytes(target) > before
-            if error.kind not in {"lost", "timeout"} or not progressed or attempt == _ATTEMPTS - 1:
+            left = _FRUITLESS if _partial_bytes(target) > before else left - 1
+            if error.kind not in {"lost", "timeout"} or not left:
                 raise
+            time.sleep(0.2)  # what has just broken may not know it yet
         else:
             return
 
 
 def _get(shell: Shell, source: str, target: Path, progress: Progress | None) -> None:
     with shell.session(_GET, (source,), time.monotonic() + 3600.0) as session:
-        session.begin()
         head = session.line().split()
         if len(head) != 2 or not head[0].isdigit():
             answer = session.finish()

@@ -107,6 +107,11 @@ class Unframed:
         self.status: int | None = None
         self.noise = b""
 
+    @property
+    def unread(self) -> bytes:
+        """What came before the first mark, with what may yet be a part of it."""
+        return self.noise + self._rest
+
     def feed(self, data: bytes) -> bytes:
         """Take in bytes; return those of the answer that are certain."""
         if self.status is not None:

@@ -27,11 +27,11 @@ def _openssh(name: str, destination: str, timeout: float) -> Connection:
 
 
 def _paramiko(name: str, destination: str, timeout: float) -> Connection:
-    from theseus.dispatch.transport import paramiko_
+    from theseus.dispatch.transport import paramiko_opening
 
     try:
-        return paramiko_.open_connection(name, destination, timeout)
-    except paramiko_.Incapable as error:
+        return paramiko_opening.open_connection(name, destination, timeout)
+    except paramiko_opening.Incapable as error:
         message = (
             f"authentication failed: {error}. If `ssh {destination}` works in a terminal, write "
             f"`transport: openssh` for this host"
@@ -41,11 +41,11 @@ def _paramiko(name: str, destination: str, timeout: float) -> Connection:
 
 def _either(name: str, destination: str, timeout: float) -> Connection:
     """Connect by paramiko, or by the `ssh` program where more is wanted than paramiko has."""
-    from theseus.dispatch.transport import paramiko_
+    from theseus.dispatch.transport import paramiko_opening
 
     try:
-        return paramiko_.open_connection(name, destination, timeout)
-    except paramiko_.Incapable as error:
+        return paramiko_opening.open_connection(name, destination, timeout)
+    except paramiko_opening.Incapable as error:
         if ssh_program() is None:
             message = f"authentication failed: {error}"
             raise TransportError(name, "authentication", message) from error

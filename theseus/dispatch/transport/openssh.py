@@ -23,7 +23,7 @@ from pathlib import Path
 
 from theseus.dispatch.transport.base import Kind, TransportError
 from theseus.dispatch.transport.framing import COMMAND, quoted
-from theseus.dispatch.transport.process import ChildProcess
+from theseus.dispatch.transport.process import NOT_STARTED, ChildProcess
 from theseus.dispatch.transport.shell import Broken, NoRoom
 from theseus.dispatch.transport.ssh_config import (
     Settings,
@@ -80,12 +80,13 @@ class OpensshConnection:
             "-o",
             f"ControlPath={_literal(self._master.socket)}",
         ]
-        # Without the master, `ssh` would connect anew by itself; with this it fails instead.
+        # Without the master, `ssh` would connect anew by itself; with this it fails instead, and
+        # says something by which we know that the program was not started.
         options += [
             "-o",
             "ControlMaster=no",
             "-o",
-            "ProxyCommand=false",
+            f"ProxyCommand=echo {NOT_STARTED} >&2",
             "-o",
             "RemoteCommand=none",
         ]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import IO, Protocol
 
 CHUNK = 1 << 18
+NOT_STARTED = "theseus-not-started"  # said by a carrier that fails before it carries anything
 
 
 class Process(Protocol):

@@ -9,11 +9,15 @@ from typing import NoReturn
 
 from theseus.dispatch.transport.base import Answer, TransportError
 from theseus.dispatch.transport.framing import Frame, Unframed
-from theseus.dispatch.transport.process import Process
+from theseus.dispatch.transport.process import NOT_STARTED, Process
 
 START_TIMEOUT = 30.0  # for a login shell's start-up files
 STALL_TIMEOUT = 60.0  # for a host that takes no more input
 _PIECE = 1 << 18
+
+
+class NotStarted(Exception):
+    """The connection broke before the program was started, for certain: another may be tried."""
 
 
 class Session:
@@ -164,6 +168,8 @@ class Session:
         if self._closed:
             raise TransportError(self._host, "lost", "the program's stream was closed here")
         lost = self._process.lost()
+        if lost and not self.begun and NOT_STARTED.encode() in self._err.unread:
+            raise NotStarted
         if lost or self.begun:
             what = "the connection" if lost else "the remote shell"
             raise TransportError(self._host, "lost", f"{what} ended before the answer was complete")

@@ -17,7 +17,7 @@ from typing import Protocol
 from theseus.dispatch.transport import files, paths
 from theseus.dispatch.transport.base import Answer, Progress, TransportError
 from theseus.dispatch.transport.process import Process
-from theseus.dispatch.transport.session import START_TIMEOUT, Session, Stream
+from theseus.dispatch.transport.session import START_TIMEOUT, NotStarted, Session, Stream
 
 OPEN_TIMEOUT = 10.0  # for a channel on a connection that stands
 _MOST_CONNECTIONS = 4
@@ -74,13 +74,28 @@ class Shell:
     # Programs
 
     def session(self, program: str, arguments: tuple[str, ...], deadline: float) -> Session:
-        """Start a program for a conversation."""
-        process = self._start(deadline)
-        try:
-            return Session(self._name, process, program, arguments, deadline)
-        except BaseException:
-            process.close(done=False)
-            raise
+        """Start a program for a conversation, and wait until it runs."""
+        pause = 0.02
+        while True:
+            start = min(deadline, time.monotonic() + START_TIMEOUT)
+            connection, process = self._start(start)
+            try:
+                session = Session(self._name, process, program, arguments, start)
+                session.begin()
+            except NotStarted:
+                # A master connection that ends is in the way for a moment.
+                process.close(done=False)
+                self._drop(connection)
+                if _left(start) < pause:
+                    raise TransportError(self._name, "lost", "the connection has broken") from None
+                time.sleep(pause)
+                pause *= 2
+                continue
+            except BaseException:
+                process.close(done=False)
+                raise
+            session.set_deadline(deadline)
+            return session
 
     def run(
         self,
@@ -93,7 +108,6 @@ class Shell:
         try:
             with self.session(program, arguments, time.monotonic() + timeout) as session:
                 if input:
-                    session.begin()
                     session.feed(input)
                 else:
                     session.end_input()
@@ -108,12 +122,7 @@ class Shell:
     def stream(self, program: str, *arguments: str) -> Stream:
         """Start a program and return what it writes, as it comes."""
         session = self.session(program, arguments, time.monotonic() + START_TIMEOUT)
-        try:
-            session.end_input()
-            session.begin()
-        except BaseException:
-            session.close()
-            raise
+        session.end_input()
         return Stream(session)
 
     # Files
@@ -156,7 +165,7 @@ class Shell:
         """Say that the connection may be dead although nothing has said so."""
         self._suspect = True
 
-    def _start(self, deadline: float) -> Process:
+    def _start(self, deadline: float) -> tuple[Connection, Process]:
         if self._owner != os.getpid():
             message = (
                 f"the connection belongs to process {self._owner}, of which this is a fork: "
@@ -175,7 +184,7 @@ class Shell:
                     self._drop(connection)
                     break
                 self._suspect = False
-                return process
+                return connection, process
             else:
                 self._open_another(deadline, beside=len(connections))
         raise TransportError(self._name, "lost", "the connection broke as often as it was opened")
