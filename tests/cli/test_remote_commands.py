@@ -17,6 +17,8 @@ from theseus.dispatch.dispatched import DispatchedRun
 
 Theseus = Callable[..., tuple[int, str, str]]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sending:
@@ -77,7 +79,7 @@ def test_programs_read_json(sending: Sending, theseus: Theseus) -> None:
         "local",
     )
     run = DispatchedRun.find(told["id"])
-    run.wait(60)
+    run.wait(180)
     assert json.loads(theseus("status", "a", "--json")[1])["state"] == "finished"
     assert json.loads(theseus("runs", "--json")[1])[0]["id"] == run.id
     hosts = json.loads(theseus("hosts", "--json")[1])
@@ -182,7 +184,7 @@ def test_a_dry_run_shows_what_would_be_sent_and_asks_nobody(
     assert not sending.work.exists()
     run = sending.submit(sending.spec("a"))
     assert run.id == told["id"]
-    run.wait(60)
+    run.wait(180)
 
 
 def test_the_whole_way_to_a_host_is_tried(sending: Sending, theseus: Theseus) -> None:

@@ -126,7 +126,7 @@ hosts:
         return Path(run.folder)
 
 
-def until(true: Callable[[], Any], seconds: float = 30.0) -> Any:
+def until(true: Callable[[], Any], seconds: float = 120.0) -> Any:
     """Wait until something is so."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -23,6 +23,8 @@ from theseus.dispatch.remote import RemoteError
 from theseus.dispatch.worker.trial_job import Trial
 from theseus.quick import QuickJob
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sending:
@@ -77,7 +79,7 @@ def test_a_class_of_the_notebook_travels_and_is_unpickled_there_alone(
     monkeypatch.setenv("TRAP", str(trap))
     sending.write_inventory(host=f"env: {{TRAP: {json.dumps(str(trap))}}}")
     run = sending.submit(Combobulation.load(recipe))
-    assert run.wait(60) == "finished", str(run.logs())
+    assert run.wait(180) == "finished", str(run.logs())
     line = next(line for line in str(run.logs()).splitlines() if line.startswith("IT WORKS"))
     assert line.startswith("IT WORKS!")
     worker = line.split()[-1]
@@ -111,7 +113,7 @@ def test_a_python_that_does_not_start_is_told(sending: Sending) -> None:
 def test_setup_lines_come_before_the_worker(sending: Sending) -> None:
     sending.write_inventory(host='setup: "export COLOR=\\"from setup\\"; echo set up"')
     run = sending.submit()
-    assert run.wait(60) == "finished"
+    assert run.wait(180) == "finished"
     assert "color from setup" in str(run.logs())
     assert "set up\n" in str(run.logs())
 
@@ -169,14 +171,14 @@ def test_a_locked_project_is_synced_once_for_each_lock(sending: Sending, uv: Pat
     first = sending.submit(sending.spec("one"))
     (sending.project / "more.py").write_text("")  # other code, the same lock
     second = sending.submit(sending.spec("two"))
-    assert {first.wait(60), second.wait(60)} == {"finished"}
+    assert {first.wait(180), second.wait(180)} == {"finished"}
     syncs = [call for call in calls(uv) if call.startswith("sync")]
     assert syncs == [
         "sync --frozen --group all --no-dev --no-install-project --no-install-workspace"
     ]
     assert "Installed 3 packages" in sending.told
     (sending.project / "uv.lock").write_text("v2")
-    sending.submit(sending.spec("three")).wait(60)
+    sending.submit(sending.spec("three")).wait(180)
     assert len([call for call in calls(uv) if call.startswith("sync")]) == 2
     # No chips were asked for: what JAX needs for GPUs is left out, and nothing is locked anew.
     files = sorted((sending.work / "theseus/environments").glob("*/requirements.txt"))
@@ -191,7 +193,7 @@ def test_a_failed_sync_says_why_and_is_tried_again(sending: Sending, uv: Path) -
         sending.submit()
     assert sending.registry.entries() == []
     fail.unlink()
-    assert sending.submit().wait(60) == "finished"
+    assert sending.submit().wait(180) == "finished"
 
 
 def test_while_it_is_prepared_others_see_that_and_an_interrupted_one_is_told(
@@ -205,7 +207,7 @@ def test_while_it_is_prepared_others_see_that_and_an_interrupted_one_is_told(
     run = DispatchedRun(entry)
     assert str(run.look()) == "preparing"
     thread.join()
-    assert results[0].wait(60) == "finished"
+    assert results[0].wait(180) == "finished"
     # As it is after a submission that was killed at this point.
     sending.registry.put(replace(entry, id="0123abcd", base="b", folder=f"{run.folder}x"))
     left = DispatchedRun.find("0123abcd").look()
@@ -215,7 +217,7 @@ def test_while_it_is_prepared_others_see_that_and_an_interrupted_one_is_told(
 
 def test_a_lone_notebook_brings_what_theseus_needs(sending: Sending, uv: Path) -> None:
     run = sending.submit()
-    assert run.wait(60) == "finished"
+    assert run.wait(180) == "finished"
     assert calls(uv)[0].startswith("venv ")
     place = next((sending.work / "theseus/environments").glob("*/requirements.txt"))
     needed = place.read_text()
@@ -275,7 +277,7 @@ def test_groups_of_the_project_go_to_uv_sync_and_ours_are_added(sending: Sending
 def test_a_checkout_of_theseus_runs_itself(sending: Sending, repository: Path) -> None:
     recipe = QuickJob(sending.tmp / "elsewhere").build(Trial, "from a checkout").spec()
     run = sending.submit(recipe, code=repository)
-    assert run.wait(60) == "finished", str(run.logs())
+    assert run.wait(180) == "finished", str(run.logs())
     (bundle,) = (sending.work / "theseus/bundles").iterdir()
     assert (bundle / "project/theseus/dispatch/worker/work.py").is_file()
     assert not (bundle / "own").exists()

@@ -19,6 +19,8 @@ from theseus.dispatch.providers import plain
 from theseus.dispatch.providers.base import PROVIDERS, NoRoomError
 from theseus.dispatch.submission import NoHostError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def sending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sending:
@@ -52,7 +54,7 @@ def test_two_who_submit_at_once_never_get_the_same_gpu(sending: Sending, gpus: G
         sending.submit(sending.spec("three").chip("h100").gpu(1))
     assert first.cancel() == "cancelled"
     third = sending.submit(sending.spec("three").chip("h100").gpu(1))
-    assert third.wait(60) == "finished"
+    assert third.wait(180) == "finished"
     assert second.cancel() == "cancelled"
 
 
@@ -71,7 +73,7 @@ def test_when_somebody_was_faster_it_is_decided_again(
 
     monkeypatch.setattr(local, "launch", late)
     run = sending.submit(sending.spec().chip("h100").gpu(1))
-    assert run.wait(60) == "finished"
+    assert run.wait(180) == "finished"
     assert any("have been taken" in line for line in sending.told)
 
 

@@ -19,6 +19,8 @@ from tests.services.sshd import SshServer, SshWorld
 from theseus.cli.call import execute
 from theseus.dispatch import DispatchedRun, transport
 
+pytestmark = pytest.mark.slow
+
 CHAPTER = Path(__file__).parents[2] / "docs/tutorial/remote-training.md"
 CELLS = re.findall(r"^```python\n(.*?)^```$", CHAPTER.read_text("utf-8"), re.DOTALL | re.MULTILINE)
 TERMINAL = re.findall(
@@ -82,7 +84,6 @@ def flags(kind: str) -> str:
     return os.environ["XLA_FLAGS"] + more
 
 
-@pytest.mark.slow
 def test_from_the_recipe_to_the_log_in_a_notebook_and_in_a_terminal(
     reader: Path, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
