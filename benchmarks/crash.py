@@ -40,7 +40,7 @@ VALUES: dict[str, Any] = {
         "dropout": 0.1,
     },
     "training": {"batch_size": 8, "per_device_batch_size": 4, "validation": False},
-    "logging": {"report_interval": 1, "checkpoint_interval": 3},
+    "logging": {"report_interval": 1, "checkpoint_interval": 5},
     "data": {"dataset": "text"},
 }
 
@@ -104,7 +104,7 @@ def losses(run: Any) -> list[tuple[int, float]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Kill a training run and go on, again and again.")
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--steps", type=int, default=6000, help="steps of the run")
+    parser.add_argument("--steps", type=int, default=1000, help="steps of the run")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--victim", type=Path, help=argparse.SUPPRESS)
