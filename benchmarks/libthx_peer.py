@@ -80,22 +80,24 @@ class Gate:
     """Holds the loop at its own reports."""
 
     def __init__(self) -> None:
-        self.began, self.step = time.perf_counter(), 0
+        self.began, self.cpu, self.step = time.perf_counter(), time.process_time(), 0
 
     def __call__(self, message: object) -> None:
         told = re.search(r"TRAIN \| (\d+)/", str(message))
         if told is None or int(told[1]) % SPEC["steps"]:
             return
-        seconds, steps = time.perf_counter() - self.began, int(told[1]) - self.step
+        seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.cpu
+        steps = int(told[1]) - self.step
         lines = dict(
             line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines()
         )
         rss, peak = (int(lines[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
-        answer = {"seconds": seconds, "steps": steps, "rss": rss, "peak": peak}
+        answer = {"seconds": seconds, "cpu": cpu, "steps": steps, "rss": rss, "peak": peak}
         print(json.dumps(answer), file=CHANNEL, flush=True)
         if not sys.stdin.readline():
             os._exit(0)
-        self.step, self.began = int(told[1]), time.perf_counter()
+        self.step = int(told[1])
+        self.began, self.cpu = time.perf_counter(), time.process_time()
 
 
 def train() -> None:

@@ -24,9 +24,11 @@ from typing import Any
 from benchmarks.turns import (
     REPOSITORY,
     Contender,
+    both,
+    compared,
+    per_step,
     ratios,
     running,
-    seconds_per_step,
     shown,
     take_turns,
 )
@@ -95,35 +97,35 @@ def speed(bench: Bench) -> None:
             steps = options.steps or (2 if vocabulary >= LARGE else 5)
             model = {"dtype": dtype, "vocabulary": vocabulary, "steps": steps, "interval": steps}
             trainer = bench.ours("trainer", f"trainer, {options.heads} heads", **model)
-            compared = [(trainer, other) for other in bench_others(bench, model)]
+            pairs = [(trainer, other) for other in others(bench, model)]
             if options.peer and "libthx" in options.against:
                 alike = {**model, "heads": options.peer_heads, "rope": True}
                 peer = bench.peer(**{k: v for k, v in alike.items() if k != "heads"})
                 same = bench.ours("trainer", f"trainer, {options.peer_heads} heads, rope", **alike)
-                compared += [(same, peer), (trainer, peer)]
+                pairs += [(same, peer), (trainer, peer)]
             # Each once, in the order in which they were named.
-            contenders = list({id(c): c for pair in compared for c in pair}.values())
+            contenders = list({id(c): c for pair in pairs for c in pair}.values())
             with running(contenders):
                 take_turns(contenders, options.pairs)
             print(f"\n{dtype}, vocabulary {vocabulary:,}; {options.pairs} turns of {steps} steps")
             for contender in contenders:
-                rate = tokens / statistics.median(seconds_per_step(contender))
+                rate = tokens / statistics.median(per_step(contender))
                 peak = contender.answers[-1]["peak"] / MIB
                 print(f"  {contender.name:28} {rate:9,.0f} tokens/s   peak {peak:6,.0f} MiB")
                 bench.add("speed", **model, name=contender.name, tokens_per_s=rate, peak_mib=peak)
-            for one, other in compared:
-                ratio = ratios(seconds_per_step(one), seconds_per_step(other))
-                print(f"  {one.name} / {other.name}: {shown(ratio)}")
+            for one, other in pairs:
+                ratio = compared(one, other)
+                print(f"  {one.name} / {other.name}: {both(ratio)}")
                 bench.add("ratio", **model, first=one.name, second=other.name, ratio=ratio)
 
 
-def bench_others(bench: Bench, model: dict[str, Any]) -> list[Contender]:
+def others(bench: Bench, model: dict[str, Any]) -> list[Contender]:
     """Return who the trainer is compared with at its own number of heads."""
     against = bench.options.against
-    others = [bench.ours("minimal", **model)] if "minimal" in against else []
+    found = [bench.ours("minimal", **model)] if "minimal" in against else []
     if bench.options.torch and "torch" in against:
-        others.append(bench.torch(**model))
-    return others
+        found.append(bench.torch(**model))
+    return found
 
 
 def start(bench: Bench) -> None:
@@ -157,10 +159,10 @@ def loop(bench: Bench) -> None:
     bare = bench.ours("step", "bare step", steps=steps)
     with running([whole, bare]):
         take_turns([whole, bare], 2 * bench.options.pairs)
-    ratio = ratios(seconds_per_step(bare), seconds_per_step(whole))
-    print(f"\nWhole loop / bare step, time: {shown(ratio)}")
+    ratio = compared(bare, whole)
+    print(f"\nWhole loop / bare step, time: {both(ratio)}")
     for contender in (whole, bare):
-        seconds = statistics.median(seconds_per_step(contender))
+        seconds = statistics.median(per_step(contender))
         print(f"  {contender.name:28} {seconds * 1e3:7.1f} ms per step")
     bench.add("loop", ratio=ratio)
 

@@ -90,9 +90,17 @@ def take_turns(contenders: Sequence[Contender], turns: int) -> None:
             contender.ask()
 
 
-def seconds_per_step(contender: Contender) -> list[float]:
-    """Return the seconds per step of each turn."""
-    return [answer["seconds"] / answer["steps"] for answer in contender.answers]
+def per_step(contender: Contender, clock: str = "seconds") -> list[float]:
+    """Return the seconds per step of each turn, by the clock or of all processors (`cpu`)."""
+    return [answer[clock] / answer["steps"] for answer in contender.answers]
+
+
+def compared(first: Contender, second: Contender) -> dict[str, dict[str, float]]:
+    """Return how often the first is as fast as the second, by both clocks."""
+    return {
+        clock: ratios(per_step(first, clock), per_step(second, clock))
+        for clock in ("seconds", "cpu")
+    }
 
 
 def ratios(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
@@ -105,3 +113,8 @@ def ratios(first: Sequence[float], second: Sequence[float]) -> dict[str, float]:
 def shown(ratio: dict[str, float]) -> str:
     """Return median [quartiles]."""
     return f"{ratio['median']:.3f} [{ratio['low']:.3f}–{ratio['high']:.3f}]"
+
+
+def both(ratio: dict[str, dict[str, float]]) -> str:
+    """Return the ratio by both clocks."""
+    return f"{shown(ratio['seconds'])}, by processor time {shown(ratio['cpu'])}"
