@@ -78,11 +78,17 @@ def one_device(trainer: Any) -> Any:
     return trainer
 
 
-def combinations(root: str) -> list[Any]:
+def alone(root: str) -> list[Any]:
+    """Return the losses and the bytes of one device."""
     # Eight rows on one device and one on each of eight: the step is the same.
-    alone = one_device(made(root, "alone", ShardingPolicy(), training__per_device_batch_size=8))
-    initial = jax.device_get(new_state(alone))
-    found = [("alone", *steps_of(alone, initial))]
+    trainer = one_device(made(root, "alone", ShardingPolicy(), training__per_device_batch_size=8))
+    return list(steps_of(trainer, new_state(trainer)))
+
+
+def combinations(root: str) -> list[Any]:
+    """Return the losses and the bytes per device of one device and of every policy on eight."""
+    initial = jax.device_get(new_state(one_device(made(root, "initial", ShardingPolicy()))))
+    found = [("alone", *alone(root))]
     programs: dict[Any, Any] = {}
     for tp, fsdp, zero in itertools.product((1, 2, 4, 8), (False, True), (False, True)):
         trainer = made(root, "mesh", ShardingPolicy(tp, fsdp, zero))
