@@ -123,8 +123,14 @@ class ChannelProcess:
             ended = (
                 channel.eof_received or channel.closed or not channel.get_transport().is_active()
             )
-            out = channel.recv(WINDOW) if channel.recv_ready() else b""
-            err = channel.recv_stderr(WINDOW) if channel.recv_stderr_ready() else b""
+            try:
+                out = channel.recv(WINDOW) if channel.recv_ready() else b""
+                err = channel.recv_stderr(WINDOW) if channel.recv_stderr_ready() else b""
+            except (OSError, EOFError):
+                # Taking data also tells the other side that there is room for more, and the line
+                # is cut: what was taken is lost, as is the connection.
+                channel.get_transport().close()
+                return b"", b""
             if out or err:
                 return out, err
             if ended:
