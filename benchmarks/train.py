@@ -174,7 +174,7 @@ def growth(bench: Bench) -> None:
     with running([trainer]):
         take_turns([trainer], bench.options.growth_steps // steps)
     sizes = [answer["rss"] / MIB for answer in trainer.answers]
-    later = sizes[len(sizes) // 10 :]  # the allocator settles first
+    later = sizes[len(sizes) // 2 :]  # the allocator settles over some thousand steps
     slope = statistics.linear_regression(range(len(later)), later).slope / steps * 1000
     print(f"\nMemory over {bench.options.growth_steps} steps: {sizes[0]:.0f} → {sizes[-1]:.0f} MiB")
     print(f"  slope {slope:+.2f} MiB per 1,000 steps")
