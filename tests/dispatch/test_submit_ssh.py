@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.dispatch.sending import Sending, until
-from tests.services.sshd import BadLine, SshWorld
+from tests.services.sshd import BadLine, SshWorld, account_with
 from theseus.dispatch import transport
 from theseus.dispatch.dispatched import DispatchedRun
 from theseus.dispatch.transport.shell import Shell
@@ -73,9 +73,7 @@ printf '{"v": 1, "state": "finished", "attempt": 1, "time": %s}\n' "$(date +%s)"
 @pytest.mark.parametrize("shell", ["bash", "dash", "fish", "tcsh"])
 def test_any_login_shell_and_a_chatty_start_up_file_will_do(sending: Sending, shell: str) -> None:
     world: SshWorld = sending.ssh  # type: ignore[attr-defined]
-    user = world.accounts.get(shell)
-    if user is None:
-        pytest.skip(f"no account with {shell}: not root, or not installed")
+    user = account_with(shell, world.accounts)
     home = Path(pwd.getpwnam(user).pw_dir)
     if shell == "bash":
         (home / ".bashrc").write_text("echo welcome; printf 'disk is \\377 full\\n' >&2\n")

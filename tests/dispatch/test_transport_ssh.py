@@ -18,7 +18,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.services.sshd import SHELLS, BadLine, Host, SshServer, SshWorld, free_port, keygen
+from tests.services.sshd import (
+    SHELLS,
+    BadLine,
+    Host,
+    SshServer,
+    SshWorld,
+    account_with,
+    free_port,
+    keygen,
+)
 from theseus.dispatch.transport import TransportError, close_all, connect
 from theseus.dispatch.transport.openssh import login_command, shared_socket, socket_folder
 from theseus.dispatch.transport.ssh_config import read_settings
@@ -29,10 +38,7 @@ PRINT_ALL = "for each; do printf '%s\\000' \"$each\"; done"
 
 def account(ssh: SshWorld, shell: str) -> Host:
     """Return a host where the login shell is `shell`, or skip."""
-    if shell not in ssh.accounts:
-        if os.environ.get("CI") == "true" and os.geteuid() == 0 and shell != "zsh":
-            pytest.fail(f"no account with {shell}")
-        pytest.skip("accounts with other login shells can only be made as root")
+    account_with(shell, ssh.accounts)
     return Host(shell, shell)
 
 

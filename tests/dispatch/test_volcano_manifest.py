@@ -9,6 +9,7 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from hypothesis import given
@@ -18,7 +19,6 @@ from theseus.dispatch.inventory import VolcanoSettings
 from theseus.dispatch.providers.base import Launch, Placement
 from theseus.dispatch.providers.volcano_manifest import files_pod_manifest, job_manifest, job_name
 
-jsonschema = pytest.importorskip("jsonschema")
 HERE = Path(__file__).parent
 
 

@@ -45,6 +45,15 @@ def missing(what: str) -> None:
     pytest.skip(f"{what} is not installed")
 
 
+def account_with(shell: str, accounts: Mapping[str, str]) -> str:
+    """Return the account with this login shell, or skip; as root and in CI it must be there."""
+    if shell not in accounts:
+        if os.environ.get("CI") == "true" and os.geteuid() == 0 and shell not in OPTIONAL_SHELLS:
+            pytest.fail(f"no account with {shell}")
+        pytest.skip("accounts with other login shells can only be made as root")
+    return accounts[shell]
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -31,7 +31,7 @@ def test_ten_steps_are_those_of_a_hand_written_loop() -> None:
         model = configure(GPT)
     rate = WSD(lr=1e-2, warmup_pct=0.3, decay_pct=0.3).build(10)
     boxed = jax.eval_shape(lambda: boxed_parameters(model, 0, 16))
-    training = Training(model, make_optimizer(AdamW(), rate, boxed), 0, dropout=False)
+    training = Training(model, make_optimizer(AdamW(), rate, boxed), rate, 0, dropout=False)
     state: Any = jax.jit(partial(initial_state, training, 16))()
     step = jax.jit(partial(train_step, training))
 

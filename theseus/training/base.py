@@ -167,6 +167,7 @@ class BaseTrainer(Job, Generic[C, M]):
         return Training(
             self.model,
             make_optimizer(optimizer, self.learning_rate, self.boxed),
+            self.learning_rate,
             self.args.seed,
             dropout=getattr(self.model, "dropout", 0.0) > 0,
             ema=self.args.ema,

@@ -133,7 +133,7 @@ class Loop:
             self.meter.step()
             if not math.isfinite(loss):
                 self._diverged(step, loss)
-            rate = float(self.trainer.learning_rate(step - 1))
+            rate = float(metrics.lr)
             self.facts.update({"loss": loss, "lr": rate})
             if step % self.args.report_interval == 0 or step == self.plan.steps:
                 self._report(step, metrics, rate)

@@ -30,6 +30,7 @@ class StepMetrics(NamedTuple):
     loss: jax.Array
     grad_norm: jax.Array
     targets: jax.Array
+    lr: jax.Array
 
 
 class Training(NamedTuple):
@@ -37,6 +38,7 @@ class Training(NamedTuple):
 
     model: nn.Module
     optimizer: optax.GradientTransformation
+    learning_rate: LearningRate  # the optimizer's own, so that the step can tell it
     seed: int
     dropout: bool
     ema: float | None = None
@@ -77,7 +79,10 @@ def train_step(
     result = loss_and_gradients(training.model, state.params, batches, dropout_key, gradients)
     updates, opt_state = training.optimizer.update(result.gradients, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
-    metrics = StepMetrics(result.loss, optax.tree.norm(result.gradients), result.targets)
+    norm = optax.tree.norm(result.gradients)
+    # Told from within the step: asked for beside it, it would queue behind the step under way.
+    rate = training.learning_rate(state.step)
+    metrics = StepMetrics(result.loss, norm, result.targets, jnp.asarray(rate, jnp.float32))
     ema = None if training.ema is None else averaged(state.ema, params, state.step, training.ema)
     return TrainState(state.step + 1, params, opt_state, ema), metrics
 
