@@ -46,6 +46,11 @@ os.environ |= {
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "JAX_PLATFORMS": "cpu",
+    # Many tests compile the same small step: workers (which inherit this from the process that
+    # started them) and child processes share what was compiled.
+    "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", f"{_HOME}/compiled"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     # Compiling takes most of a test's time and the compiled code hardly any: optimise little.
     "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",
 }

@@ -258,15 +258,22 @@ def test_all_zero_gradients_give_finite_updates(boxed: Any, params: Any) -> None
 # Precision
 
 
+def with_rate(rate: float, model: Any, optimizer: Any, boxed: Any) -> Training:
+    def constant(step: Any) -> Any:
+        return jnp.float32(rate)
+
+    return Training(
+        model, make_optimizer(optimizer, constant, boxed), constant, seed=0, dropout=False
+    )
+
+
 def test_decay_alone_moves_float32_weights_of_a_bfloat16_model() -> None:
     """lr · decay · p is 6e-5 of p: in bfloat16 it would be rounded away."""
     values = {"architecture": {**SHAPE, "dtype": {"activation": "bfloat16"}}}
     with configuration(build(GPT, values=values)):
         model = configure(GPT)
     boxed = jax.eval_shape(lambda: boxed_parameters(model, 0, 16))
-    training = Training(
-        model, make_optimizer(AdamW(), lambda _: jnp.float32(6e-4), boxed), 0, False
-    )
+    training = with_rate(6e-4, model, AdamW(), boxed)
     state = jax.jit(partial(initial_state, training, 16))()
     tokens = np.zeros((2, 4, 16), np.int32)
     without_targets = MicroBatches(tokens, tokens, np.zeros(tokens.shape, np.float32))
@@ -307,9 +314,7 @@ def test_a_bfloat16_model_accumulates_its_gradients_in_float32() -> None:
 
 @pytest.mark.parametrize("optimizer", [AdamW(), Muon()])
 def test_twenty_steps_lower_the_loss(optimizer: Any, model: Any, boxed: Any) -> None:
-    training = Training(
-        model, make_optimizer(optimizer, lambda _: jnp.float32(RATE), boxed), 0, False
-    )
+    training = with_rate(RATE, model, optimizer, boxed)
     state = jax.jit(partial(initial_state, training, 16))()
     step = jax.jit(partial(train_step, training))
     draw = np.random.default_rng(0)
