@@ -91,6 +91,7 @@ class TheseusMagics(Magics):
             self._build(asked, text)
 
     def _build(self, asked: CellCall, text: str) -> None:
+        from theseus.notebook import panel
         from theseus.notebook.cell import apply
         from theseus.quick import QuickJob, init
 
@@ -120,9 +121,7 @@ class TheseusMagics(Magics):
             before.close()
         self._root = recipe.root
         names[asked.bind] = recipe
-        _display(recipe)
-        if spec is not None:
-            _display(spec)
+        panel.show(recipe, spec)
         if asked.run:
             recipe.create()()
         elif asked.submit or asked.dry_run:
