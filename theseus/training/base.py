@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import flax.linen as nn
 import jax
@@ -17,12 +17,13 @@ from theseus.data.mixture import Mixture
 from theseus.data.tokenizer import Tokenizer, TokenizerConfig, load_tokenizer
 from theseus.errors import UserError
 from theseus.hardware.chips import chip_by_device_name
+from theseus.hardware.fitting import Workload
 from theseus.hardware.memory import MemoryEstimate, in_words, machine_memory
 from theseus.hardware.sharding import MeshShape
 from theseus.job import Job, Recorder
 from theseus.training.checkpoint import Checkpoints, check_installed
 from theseus.training.config import BaseTrainerConfig
-from theseus.training.estimate import estimate
+from theseus.training.estimate import estimate, workload
 from theseus.training.extras import Analysis, Evaluation
 from theseus.training.flops import CONVENTION, flops_per_token, matrix_parameters
 from theseus.training.loop import Loop
@@ -314,16 +315,27 @@ class BaseTrainer(Job, Generic[C, M]):
             here.
         """
         if devices is not None:
-            other = type(self)(
-                self.config,
-                root=self.root,
-                identity=self.identity,
-                open_run=self._open_run,
-                sharding=self.sharding,
-            )
-            other.mesh_shape = MeshShape.of(self.sharding, devices)
+            other = self._on(MeshShape.of(self.sharding, devices))
             return estimate(other, backend=backend)
         return estimate(self, backend=backend)
+
+    def workload(self) -> Workload:
+        """Return what a step is made of, to be fitted to any hardware; nothing is allocated.
+
+        No device is looked at, so that it can be asked for in a notebook before the GPU is used.
+        """
+        return workload(self._on(MeshShape()))
+
+    def _on(self, mesh: MeshShape) -> Self:
+        other = type(self)(
+            self.config,
+            root=self.root,
+            identity=self.identity,
+            open_run=self._open_run,
+            sharding=self.sharding,
+        )
+        other.mesh_shape = mesh
+        return other
 
     def lower(self, batch: MicroBatches) -> jax.stages.Lowered:
         """Return one step, traced for batches such as this one (arrays or shapes; (A, R, T))."""

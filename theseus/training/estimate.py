@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
 
 from theseus.errors import UserError
+from theseus.hardware.chips import Chip, Kind
+from theseus.hardware.fitting import Setting, Workload, step_sizes
 from theseus.hardware.memory import (
     ArrayShape,
     CompiledMemory,
@@ -16,10 +18,11 @@ from theseus.hardware.memory import (
     StepSizes,
 )
 from theseus.hardware.memory import estimate as estimate_step
-from theseus.hardware.sharding import MeshShape
+from theseus.model.layers.backend import assuming
 from theseus.model.layers.cross_entropy import chunk_count
 from theseus.training.loss import MicroBatches
 from theseus.training.placement import Placement, axes_of
+from theseus.training.plan import DERIVED_ROWS
 from theseus.training.state import initial_state
 
 if TYPE_CHECKING:
@@ -42,26 +45,42 @@ def estimate(trainer: BaseTrainer[Any, Any], *, backend: str | None = None) -> M
         When the model does not say its sizes (`n_layers`, `n_embd`, `vocab_size`).
     """
     backend = backend or jax.default_backend()
-    mesh = trainer.mesh_shape
-    shapes = jax.eval_shape(partial(initial_state, trainer.training, trainer.args.block_size))
+    work, mesh, policy = workload(trainer), trainer.mesh_shape, trainer.sharding
+    setting = Setting(
+        devices=mesh.devices,
+        policy=policy,
+        chip=_ANY[cast(Kind, backend)],
+        rows=trainer.plan.per_device_batch_size,
+        remat=work.sizes.remat,
+    )
     return estimate_step(
-        _arrays(shapes.params, trainer.axes),
-        _arrays((shapes.step, shapes.opt_state, shapes.ema), trainer.axes),
-        _sizes(trainer, mesh, backend),
-        trainer.sharding,
+        work.parameters,
+        work.optimizer,
+        step_sizes(work, setting),
+        policy,
         mesh,
         compile_step=partial(_compiled, trainer),
     )
 
 
-def _arrays(tree: Any, axes: Any) -> list[ArrayShape]:
-    return [
-        ArrayShape(leaf.shape, axes_of(path, leaf, axes), leaf.dtype.itemsize)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    ]
+# A chip of each kind that computes in whatever the model asks for.
+_ANY: dict[Kind, Chip | None] = {
+    "gpu": None,
+    "tpu": Chip("any", "tpu", None, 1.0, None, ""),
+    "cpu": Chip("any", "cpu", None, None, None, ""),
+}
 
 
-def _sizes(trainer: BaseTrainer[Any, Any], mesh: MeshShape, backend: str) -> StepSizes:
+def workload(trainer: BaseTrainer[Any, Any]) -> Workload:
+    """Return what the trainer's step is made of, from which any hardware is arithmetic.
+
+    Only shapes are made: no backend of JAX is started, unless the model asks for one itself.
+
+    Raises
+    ------
+    UserError
+        When the model does not say its sizes (`n_layers`, `n_embd`, `vocab_size`).
+    """
     model: Any = trainer.model
     needed = ("n_layers", "n_embd", "vocab_size", "heads", "hidden")
     missing = [name for name in needed if not isinstance(getattr(model, name, None), int)]
@@ -71,29 +90,36 @@ def _sizes(trainer: BaseTrainer[Any, Any], mesh: MeshShape, backend: str) -> Ste
             f"{', '.join(missing)}; a model made from GPT has them"
         )
         raise UserError(msg)
-    rows, length = trainer.plan.per_device_batch_size, trainer.plan.block_size
-    bfloat16 = model.computes_in(backend) == jnp.bfloat16
-    return StepSizes(
-        rows=rows,
-        length=length,
-        accumulation=trainer.plan.accumulation,
-        n_layers=model.n_layers,
-        n_embd=model.n_embd,
-        heads=model.heads,
-        hidden=model.hidden,
-        vocab_size=model.vocab_size,
-        # XLA computes bfloat16 in float32 on a CPU, and keeps it so.
-        itemsize=2 if bfloat16 and backend != "cpu" else 4,
-        flash=backend == "gpu" and bfloat16 and not trainer.args.separate_documents,
-        remat=getattr(model, "remat", "none"),
-        dropout=trainer.training.dropout,
-        logits_chunks=chunk_count(
-            rows=rows,
-            length=length,
-            vocab_size=model.vocab_size // mesh.tensor,
-            backend=backend,
+    with assuming("cpu"):
+        shapes = jax.eval_shape(partial(initial_state, trainer.training, trainer.args.block_size))
+    return Workload(
+        parameters=tuple(_arrays(shapes.params, trainer.axes)),
+        optimizer=tuple(_arrays((shapes.step, shapes.opt_state, shapes.ema), trainer.axes)),
+        sizes=StepSizes(
+            rows=1,
+            length=trainer.args.block_size,
+            accumulation=1,
+            n_layers=model.n_layers,
+            n_embd=model.n_embd,
+            heads=model.heads,
+            hidden=model.hidden,
+            vocab_size=model.vocab_size,
+            remat=getattr(model, "remat", "none"),
+            dropout=trainer.training.dropout,
         ),
+        batch_size=trainer.args.batch_size,
+        most_rows=DERIVED_ROWS,
+        bfloat16={kind: model.computes_in(kind) == jnp.bfloat16 for kind in _ANY},
+        separate_documents=trainer.args.separate_documents,
+        chunks=chunk_count,
     )
+
+
+def _arrays(tree: Any, axes: Any) -> list[ArrayShape]:
+    return [
+        ArrayShape(leaf.shape, axes_of(path, leaf, axes), leaf.dtype.itemsize)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    ]
 
 
 def _compiled(trainer: BaseTrainer[Any, Any]) -> CompiledMemory:

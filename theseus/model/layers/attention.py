@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from theseus.model.layers.backend import backend
 from theseus.model.layers.constrain import constrain
 from theseus.model.layers.initializers import STDDEV, normal, zeros
 from theseus.model.layers.rotary import Rotation, rotate
@@ -68,7 +69,7 @@ def causal_attention(
     -------
     (B, H, T, K), finite also where a row is all padding: a position always sees itself.
     """
-    if segments is None and jax.default_backend() == "gpu":
+    if segments is None and backend() == "gpu":
         # cuDNN's flash kernel where it can serve, XLA's otherwise: (B, T, H, K) is its layout.
         flash = jax.nn.dot_product_attention(
             *(jnp.swapaxes(t, 1, 2) for t in (q, k, v)),
@@ -76,11 +77,49 @@ def causal_attention(
             implementation="cudnn" if q.dtype == jnp.bfloat16 else None,
         )
         return jnp.swapaxes(flash, 1, 2)
-    length, size = q.shape[-2:]
-    scores = jnp.einsum("bhqk,bhsk->bhqs", q * size**-0.5, k, preferred_element_type=jnp.float32)
+    return _attention(q, k, v, segments)
+
+
+@jax.custom_vjp
+def _attention(q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array | None) -> jax.Array:
+    """Attention whose backward pass keeps one array of scores: the weights, as they were used.
+
+    Differentiated step by step it would keep the scores, their exponentials and the mask as well,
+    for every layer, and read them all again.
+    """
+    return _attention_forward(q, k, v, segments)[0]
+
+
+def _scaled(q: jax.Array) -> jax.Array:
+    return q * q.shape[-1] ** -0.5
+
+
+def _attention_forward(
+    q: jax.Array, k: jax.Array, v: jax.Array, segments: jax.Array | None
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    length = q.shape[-2]
+    scores = jnp.einsum("bhqk,bhsk->bhqs", _scaled(q), k, preferred_element_type=jnp.float32)
     allowed = jnp.tril(jnp.ones((length, length), bool))[None, None]
     if segments is not None:
         allowed = allowed & (segments[:, None, :, None] == segments[:, None, None, :])
     scores = jnp.where(allowed, scores, jnp.finfo(jnp.float32).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(v.dtype)
-    return jnp.einsum("bhqs,bhsk->bhqk", weights, v)
+    y = jnp.einsum("bhqs,bhsk->bhqk", weights, v)
+    return y, (q, k, v, weights, y)
+
+
+def _attention_backward(
+    saved: tuple[jax.Array, ...], cotangent: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, None]:
+    q, k, v, weights, y = saved
+    d_v = jnp.einsum("bhqs,bhqk->bhsk", weights, cotangent)
+    d_weights = jnp.einsum("bhqk,bhsk->bhqs", cotangent, v, preferred_element_type=jnp.float32)
+    # What softmax subtracts is Σ_s w·dw, and that is y·dy (Dao et al., arXiv:2205.14135, B.2).
+    along = (cotangent.astype(jnp.float32) * y.astype(jnp.float32)).sum(-1, keepdims=True)
+    d_scores = (weights.astype(jnp.float32) * (d_weights - along)).astype(q.dtype)
+    d_q = _scaled(jnp.einsum("bhqs,bhsk->bhqk", d_scores, k))
+    d_k = jnp.einsum("bhqs,bhqk->bhsk", d_scores, _scaled(q))
+    return d_q, d_k, d_v, None
+
+
+_attention.defvjp(_attention_forward, _attention_backward)

@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from theseus.model.layers.backend import backend
 from theseus.model.layers.constrain import constrain, devices_along
 
 LOGITS = ("batch", None, "vocab")
 
 # Logits of one chunk on one device: large enough for an efficient matrix product, small beside the
 # model. Each chunk reads and writes the whole gradient of the embedding: a GPU wants few of them.
-CHUNK_LOGITS = {"cpu": 2**23}
+CHUNK_LOGITS = {"cpu": 2**25}
 CHUNK_LOGITS_ELSEWHERE = 2**27
 
 Unembed = Callable[[Any, jax.Array], jax.Array]
@@ -51,7 +52,7 @@ def chunked_cross_entropy(
         rows=x.shape[0] // devices_along("batch"),
         length=x.shape[1],
         vocab_size=vocab_size // devices_along("vocab"),
-        backend=jax.default_backend(),
+        backend=backend(),
     )
     leaves, treedef = jax.tree.flatten(variables)
     used = _used_leaves(unembed, treedef, leaves, x)

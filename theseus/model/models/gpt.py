@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from theseus.config import ConfigError, field
+from theseus.model.layers.backend import backend
 from theseus.model.layers.block import Block
 from theseus.model.layers.constrain import constrain
 from theseus.model.layers.cross_entropy import chunked_cross_entropy
@@ -97,7 +98,15 @@ class GPT(nn.Module):
     @property
     def dtype(self) -> jnp.dtype:
         """What activations are computed in here; parameters are float32."""
-        return self.computes_in(jax.default_backend())
+        return self.computes_in(backend())
+
+    @property
+    def stream_dtype(self) -> jnp.dtype:
+        """What the residual stream is kept in here: float32 on a CPU, `dtype` elsewhere.
+
+        A CPU has no bfloat16 arithmetic: each addition to the stream would go to float32 and back.
+        """
+        return jnp.dtype("float32") if jax.default_backend() == "cpu" else self.dtype
 
     def computes_in(self, backend: str) -> jnp.dtype:
         """Return what activations are computed in on a backend: "cpu", "gpu" or "tpu"."""
@@ -151,13 +160,13 @@ class GPT(nn.Module):
             layer_norm_eps=self.layer_norm_eps,
             dtype=self.dtype,
         )
-        self.final_norm = LayerNorm(self.layer_norm_eps, self.bias)
+        self.final_norm = LayerNorm(self.layer_norm_eps, self.bias, self.dtype)
 
     def embed(self, tokens: jax.Array, positions: jax.Array) -> jax.Array:
         """Hook: tokens (B, T) and positions (B or 1, T) to the residual stream (B, T, D)."""
-        x = self.token_embedding[tokens].astype(self.dtype)
+        x = self.token_embedding[tokens].astype(self.stream_dtype)
         if not self.rope:
-            x = x + self.position_embedding[positions].astype(self.dtype)
+            x = x + self.position_embedding[positions].astype(self.stream_dtype)
         return constrain(
             self.embedding_dropout(x, deterministic=not self.has_rng("dropout")), "batch"
         )
