@@ -37,9 +37,9 @@ def esm(name: str) -> str:
 
 
 @cache
-def css(name: str) -> str:
-    """The style sheet `static/NAME.css`, after the colours and sizes that all widgets share."""
-    return f"{_read('theme.css')}\n{_read(f'{name}.css')}"
+def css(*names: str) -> str:
+    """The style sheets `static/NAME.css`, after the colours and sizes that all widgets share."""
+    return "\n".join(_read(f"{name}.css") for name in ("theme", *names))
 
 
 def _linked(name: str, scopes: list[str], above: tuple[str, ...]) -> str:

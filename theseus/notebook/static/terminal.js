@@ -108,6 +108,17 @@ export class Terminal {
     this._drop();
   }
 
+  /** Add a line of our own, which is no part of the log. */
+  note(/** @type {string} */ text) {
+    this._close();
+    this._reach();
+    this.waiting = "";
+    if (this.rows[this.rows.length - 1].size) this._go(this.first + this.rows.length, 0);
+    this._go(this.first + this.rows.length - 1, 0);
+    for (const one of text) this._cell(one, "t-note");
+    this._go(this.row + 1, 0);
+  }
+
   // What the cursor does
 
   /** @param {string} all @param {number} at @returns {number} how many were taken; 0: wait */
