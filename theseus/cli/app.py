@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import theseus
-from theseus.cli import dispatching, options
+from theseus.cli import about, dispatching, options
 
 app = typer.Typer(
     name="theseus",
@@ -148,3 +148,4 @@ def run(
 
 app.registered_commands += dispatching.app.registered_commands
 app.add_typer(dispatching.hosts_app, name="hosts")
+app.registered_commands += about.app.registered_commands

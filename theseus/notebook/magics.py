@@ -16,8 +16,8 @@ from theseus.errors import UserError
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from theseus.cli.cell import CellCall
     from theseus.combobulation import Combobulation
-    from theseus.notebook.cell import CellCall
 
 # A `%%` that is not on the first line of its cell reaches IPython as a line magic of this name.
 _MISPLACED = "%theseus"
@@ -82,8 +82,8 @@ class TheseusMagics(Magics):
             raise
 
     def _cell(self, words: list[str], text: str) -> None:
+        from theseus.cli import cell
         from theseus.cli.call import read
-        from theseus.notebook import cell
 
         _refuse_commands(words)
         asked = read(cell.app, words or ["--help"], "%%theseus")
@@ -177,6 +177,9 @@ def _allow_an_empty_body(lines: list[str]) -> list[str]:
 
 def load(shell: InteractiveShell) -> None:
     """Add the magics to a shell."""
+    from theseus.notebook import completion
+
+    completion.load(shell)
     magics = TheseusMagics(shell)
     shell.register_magics(magics)
     register: Any = shell.register_magic_function
@@ -187,6 +190,9 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take the magics away from a shell again."""
+    from theseus.notebook import completion
+
+    completion.unload(shell)
     manager = shell.magics_manager
     for kind, name in (("line", "theseus"), ("cell", "theseus"), ("line", _MISPLACED)):
         manager.magics[kind].pop(name, None)
