@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 from theseus.hardware.chips import Chip
 from theseus.hardware.choices import obstacle
@@ -44,6 +44,7 @@ ZERO, HALVING, FSDP, DOTS, DOUBLE_TP, BLOCK = 0.01, 0.03, 0.08, 0.10, 0.15, 0.25
 FEWER_KINDS, MORE_CHIPS, OTHER_CHIP = 0.02, 0.30, 0.35
 SPREADS = (0.0, ZERO, FSDP)
 REMAT = {"none": 0.0, "dots": DOTS, "block": BLOCK}
+OTHER_CHIP_WORDS = ("chip ", "without ")
 _TIMES = (2, 4, 8)  # as many chips as now
 _WIDEST_TP = 8  # chips with fast links between all of them, in most machines
 
@@ -72,9 +73,16 @@ class Way:
     cost: float
     fit: Fit
 
+    @property
+    def gain(self) -> str:
+        """What it brings: bytes saved on each device, or the memory of another chip."""
+        chip = self.setting.chip
+        if self.changes[0].startswith(OTHER_CHIP_WORDS) and chip and chip.memory_bytes:
+            return f"{in_words(chip.memory_bytes)} of memory"
+        return f"{'−' if self.saved >= 0 else '+'}{in_words(abs(self.saved))}"
+
     def __str__(self) -> str:
-        sign = "−" if self.saved >= 0 else "+"
-        return f"{', '.join(self.changes)}: {sign}{in_words(abs(self.saved))}, {self.fit}"
+        return f"{', '.join(self.changes)}: {self.gain}, then {self.fit}"
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ def ways_to_fit(
     *,
     named: Sequence[Chip] = (),
     others: Sequence[Chip] = (),
+    capacity: int | None = None,
     count: int = 3,
 ) -> list[Way]:
     """Return ways to make a step fit that does not, those that cost least speed first.
@@ -104,17 +113,35 @@ def ways_to_fit(
         All chips that were named; the step must fit each.
     others
         Chips that could be named instead.
+    capacity
+        Bytes of a device whose chip has no memory of its own.
     count
         How many ways, at most.
     """
-    tries = [*_software(work, setting), *_hardware(setting, named, others)]
-    found = list(_least(work, setting, tries, count))
-    return found or list(_least(work, setting, list(_both(work, setting)), count))
+    unfit = [one for one in named if fit(work, replace(setting, chip=one)).word != "fits"]
+    fitting = [one for one in named if one not in unfit]
+    tries = [*_software(work, setting), *_hardware(setting, fitting, others)]
+
+    def least(tries: list[_Try]) -> list[Way]:
+        found = _least(work, fit(work, setting, capacity), tries, capacity)
+        return [
+            Way(
+                one.setting,
+                tuple(_changes(setting, one.setting, unfit if fitting else ())),
+                saved,
+                one.cost,
+                there,
+            )
+            for one, saved, there in islice(found, count)
+        ]
+
+    return least(tries) or least(list(_both(work, setting)))
 
 
-def _least(work: Workload, before: Setting, tries: list[_Try], count: int) -> Iterator[Way]:
+def _least(
+    work: Workload, now: Fit, tries: list[_Try], capacity: int | None
+) -> Iterator[tuple[_Try, int, Fit]]:
     """Yield those that fit, from the cheapest on, leaving out what goes further than another."""
-    now = fit(work, before).estimate.total
     taken: list[_Try] = []
     for one in sorted(tries, key=lambda one: (one.cost, one.rungs)):
         further = any(
@@ -122,13 +149,10 @@ def _least(work: Workload, before: Setting, tries: list[_Try], count: int) -> It
         )
         if further or obstacle(work, one.setting):
             continue
-        found = fit(work, one.setting)
+        found = fit(work, one.setting, capacity)
         if found.word == "fits":
             taken.append(one)
-            told = tuple(_changes(before, one.setting))
-            yield Way(one.setting, told, now - found.estimate.total, one.cost, found)
-            if len(taken) == count:
-                return
+            yield one, now.estimate.total - found.estimate.total, found
 
 
 def _software(work: Workload, setting: Setting) -> Iterator[_Try]:
@@ -145,7 +169,7 @@ def _software(work: Workload, setting: Setting) -> Iterator[_Try]:
         yield _Try(chosen, (int(a == 1), int(a == 2), b, c, d, 0, 0), cost)
 
 
-def _hardware(setting: Setting, named: Sequence[Chip], others: Sequence[Chip]) -> Iterator[_Try]:
+def _hardware(setting: Setting, fitting: Sequence[Chip], others: Sequence[Chip]) -> Iterator[_Try]:
     """Yield other chips, and more of them with what spreads the model over them."""
     for step, times in enumerate(_TIMES, 1):
         more = replace(setting, devices=setting.devices * times)
@@ -154,11 +178,12 @@ def _hardware(setting: Setting, named: Sequence[Chip], others: Sequence[Chip]) -
             cost = step * MORE_CHIPS + SPREADS[a] + b * DOUBLE_TP
             yield _Try(chosen, (int(a == 1), int(a == 2), b, 0, 0, step, 0), cost)
     larger = sorted(
-        {chip for chip in (*named, *others) if _larger(chip, setting.chip)},
-        key=lambda chip: (chip not in named, chip.memory_bytes, chip.name),
+        {chip for chip in others if _larger(chip, setting.chip) and chip not in fitting},
+        key=lambda chip: (chip.memory_bytes, chip.name),
     )
-    for step, chip in enumerate(larger, 1):
-        cost = FEWER_KINDS if chip in named else OTHER_CHIP + _slower(chip, setting.chip)
+    for step, chip in enumerate([*fitting[:1], *larger], 1):
+        kept = chip in fitting
+        cost = FEWER_KINDS if kept else OTHER_CHIP + _slower(chip, setting.chip)
         yield _Try(replace(setting, chip=chip), (0, 0, 0, 0, 0, 0, step), cost)
 
 
@@ -213,9 +238,10 @@ def _slower(chip: Chip, than: Chip | None) -> float:
     return max(0.0, 1 - mine / theirs) if mine and theirs else 0.0
 
 
-def _changes(before: Setting, after: Setting) -> Iterator[str]:
+def _changes(before: Setting, after: Setting, unfit: Sequence[Chip]) -> Iterator[str]:
     if after.chip is not None and after.chip != before.chip:
-        yield f"{after.chip.name}"
+        without = ", ".join(one.name for one in unfit)
+        yield f"without {without}" if without else f"chip {after.chip.name}"
     if after.devices != before.devices:
         yield f"{after.devices} chips"
     if after.policy.tp != before.policy.tp:
