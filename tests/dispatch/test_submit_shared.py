@@ -6,17 +6,19 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.dispatch.fakes import Gpus, Kubectl
+from tests.dispatch.fakes import Gpus, Kubectl, program
 from tests.dispatch.sending import Sending, at_once, until
 from tests.services.sshd import SshWorld
 from theseus.cli.call import execute
 from theseus.dispatch.providers import plain
 from theseus.dispatch.providers.base import PROVIDERS, NoRoomError
+from theseus.dispatch.remote import RemoteError
 from theseus.dispatch.submission import NoHostError
 
 pytestmark = pytest.mark.slow
@@ -56,6 +58,108 @@ def test_two_who_submit_at_once_never_get_the_same_gpu(sending: Sending, gpus: G
     third = sending.submit(sending.spec("three").chip("h100").gpu(1))
     assert third.wait(180) == "finished"
     assert second.cancel() == "cancelled"
+
+
+SLOW_UV = """#!/bin/sh
+case $1 in
+venv) for place; do :; done ;;
+*) exit 0 ;;
+esac
+mkdir -p "$place/bin"
+printf '#!/bin/sh\\nexec %s "$@"\\n' PYTHON >"$place/bin/python"
+chmod +x "$place/bin/python"
+echo "resolving"
+until [ -e GATE ]; do sleep 0.05; done
+[ ! -e GATE.fail ] || exit 1
+"""
+
+
+class SlowUv:
+    """A `uv` that prepares for as long as the test likes; each project has an environment."""
+
+    def __init__(self, sending: Sending, gpus: Gpus) -> None:
+        self.gate = sending.tmp / "gate"
+        text = SLOW_UV.replace("PYTHON", sys.executable).replace("GATE", str(self.gate))
+        program(gpus.bin, "uv", text)
+        entry = sending.inventory.read_text().splitlines()
+        entry = [line for line in entry if "python:" not in line]
+        sending.inventory.write_text("\n".join(entry))
+        self.projects = [sending.project, sending.tmp / "another project"]
+        self.projects[1].mkdir()
+        for folder in self.projects:
+            (folder / ".python-version").write_text("3")
+        (self.projects[1] / "more.py").write_text("")
+
+    def open(self) -> None:
+        self.gate.touch()
+
+
+def held(sending: Sending) -> list[str]:
+    """Return the GPUs on which somebody has a claim."""
+    return sorted(path.name.partition("@")[0] for path in (sending.tmp / "claims").glob("*@*"))
+
+
+def test_the_gpus_of_a_run_are_its_own_while_its_environment_is_prepared(
+    sending: Sending, gpus: Gpus
+) -> None:
+    """Of two who submit at once, both wait for uv with a GPU each; a third is told at once."""
+    slow = SlowUv(sending, gpus)
+    specs = [
+        sending.spec(name, pause=0.2, steps=200).chip("h100").gpu(1) for name in ("one", "two")
+    ]
+    runs: list[Any] = []
+    both = threading.Thread(
+        target=lambda: runs.extend(
+            at_once(*(lambda spec=spec: sending.submit(spec) for spec in specs))
+        )
+    )
+    both.start()
+    until(lambda: held(sending) == ["GPU-0", "GPU-1"], 30)
+    assert both.is_alive()
+    with pytest.raises(NoHostError, match="2 × h100 busy"):
+        sending.submit(sending.spec("three").chip("h100").gpu(1))
+    slow.open()
+    both.join()
+    first, second = runs
+    until(lambda: first.state == "running" and second.state == "running")
+    assert sorted(given(sending, first) + given(sending, second)) == ["GPU-0", "GPU-1"]
+    assert {first.cancel(), second.cancel()} == {"cancelled"}
+
+
+def test_of_two_who_want_the_last_gpu_one_is_told_before_anything_is_prepared(
+    sending: Sending, gpus: Gpus
+) -> None:
+    gpus.show(gpus.rows[0])
+    slow = SlowUv(sending, gpus)
+    specs = [sending.spec(name).chip("h100").gpu(1) for name in ("one", "two")]
+    results: list[Any] = []
+
+    def submit(spec: Any) -> None:
+        try:
+            results.append(sending.submit(spec))
+        except NoHostError as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=submit, args=(spec,)) for spec in specs]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(results) == 1, 30)
+    assert isinstance(results[0], NoHostError)
+    assert "1 × h100 busy" in str(results[0])
+    slow.open()
+    for thread in threads:
+        thread.join()
+    assert results[1].wait(180) == "finished"
+    assert "gpus=GPU-0\n" in (sending.folder(results[1]) / "process").read_text()
+
+
+def test_when_preparing_fails_the_gpus_are_free_again(sending: Sending, gpus: Gpus) -> None:
+    slow = SlowUv(sending, gpus)
+    slow.gate.with_name("gate.fail").touch()
+    slow.open()
+    with pytest.raises(RemoteError, match="uv venv failed"):
+        sending.submit(sending.spec("one").chip("h100").gpu(2))
+    assert held(sending) == []
 
 
 def test_when_somebody_was_faster_it_is_decided_again(

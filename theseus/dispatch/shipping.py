@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.resources import files as resources
 from pathlib import Path
@@ -94,7 +95,7 @@ def look_around(shipment: Shipment, host: Host, placement: Placement) -> Shippin
     """Ask the host what is there already; return what can be done from there."""
     transport = reach(host)
     folders = remote.folders_of(host, transport)
-    environment = _environment(shipment, host, placement)
+    environment = environment_of(shipment, host, placement)
     identity = shipment.identified.spec.identity
     found = remote.look(
         host,
@@ -109,7 +110,8 @@ def look_around(shipment: Shipment, host: Host, placement: Placement) -> Shippin
     return Shipping(shipment, host, placement, transport, folders, environment, found)
 
 
-def _environment(shipment: Shipment, host: Host, placement: Placement) -> Plan | None:
+def environment_of(shipment: Shipment, host: Host, placement: Placement) -> Plan | None:
+    """Return how the environment is made there; None where a prepared Python is named."""
     if host.python:
         return None
     by_value = shipment.identified.spec.job.travelling
@@ -172,7 +174,7 @@ class Shipping:
             return Chosen(number, max(attempt, again.attempt if again else 0) + 1, newest)
         if again is None:
             # Submitted from another machine: ask whoever runs it, by launching what is launched.
-            handle = self._start(newest.folder, attempt)
+            handle = self._start(newest.folder, attempt, self.placement)
             run = self._adopted(newest, handle.values)
             if not run.settle().ended:
                 return run
@@ -193,29 +195,35 @@ class Shipping:
         if isinstance(chosen, DispatchedRun):
             return chosen
         shipment = self.shipment
-        folder = self._folder(chosen.fresh)
+        folder = self.folder(chosen.fresh)
         entry = self._entry(folder, chosen.fresh, chosen.attempt)
         registry = shipment.registry
         before = registry.get(entry.id)
         registry.put(replace(entry, state="preparing", seen=time.time()))
+        launching = False
         try:
-            self.send()
-            self.prepare()
-            self._write(chosen, folder)
-            entry = registry.put(replace(entry, state="queued", seen=time.time()))
-        except BaseException:
-            _restore(registry, entry, before)
-            raise
-        try:
-            handle = self._start(folder, chosen.attempt)
-        except NoRoomError:
-            _restore(registry, entry, before)
-            raise
-        except LaunchError as error:
-            registry.change(entry.id, reason=str(error))
+            with self._held(entry.id) as placement:
+                self.send()
+                self.prepare()
+                self._write(chosen, folder)
+                entry = registry.put(replace(entry, state="queued", seen=time.time()))
+                launching = True
+                handle = self._start(folder, chosen.attempt, placement)
+        except BaseException as error:
+            if not launching or isinstance(error, NoRoomError):
+                _restore(registry, entry, before)
+            elif isinstance(error, LaunchError):
+                registry.change(entry.id, reason=str(error))
             raise
         entry = registry.change(entry.id, handle=dict(handle.values))
         return DispatchedRun(entry, registry)
+
+    def _held(self, run_id: str) -> AbstractContextManager[Placement]:
+        """Keep the chips from others for as long as sending and preparing takes."""
+        if self.found.bundle and (self.environment is None or self.found.environment):
+            return nullcontext(self.placement)  # what the launch claims, it claims at once
+        provider = PROVIDERS[self.host.type]
+        return provider.hold(self.host, self.transport, self.placement, run_id)
 
     def send(self) -> None:
         """Bring the bundle to the host, unless it is there."""
@@ -295,25 +303,30 @@ class Shipping:
         asked = {name: os.environ[name] for name in self.shipment.identified.variables}
         return {**asked, **revealed(self.host.environment)}
 
-    def _start(self, folder: str, attempt: int) -> Handle:
+    def _start(self, folder: str, attempt: int, placement: Placement) -> Handle:
+        launch = self.launch_of(folder, attempt, placement)
+        return PROVIDERS[self.host.type].launch(self.host, self.transport, launch)
+
+    def launch_of(self, folder: str, attempt: int, placement: Placement) -> Launch:
+        """Return what the provider is given to start the run."""
         spec = self.shipment.identified.spec
-        launch = Launch(
+        return Launch(
             run_id=folder.rpartition("-")[2],
             name=spec.identity.name,
             folder=folder,
             work=self._work(),
             command=("/bin/sh", f"{folder}/start.sh", folder, self.python, *self._paths()),
-            placement=self.placement,
+            placement=placement,
             cpus=spec.resources.cpus,
             memory=spec.resources.memory,
             log=f"{folder}/log",
             attempt=attempt,
         )
-        return PROVIDERS[self.host.type].launch(self.host, self.transport, launch)
 
     # Where things are
 
-    def _folder(self, fresh: int) -> str:
+    def folder(self, fresh: int) -> str:
+        """Return the folder of the run."""
         identity = self.shipment.identified.spec.identity
         short = names.run_id(self.shipment.identified.digest(fresh))
         part = names.path_part(identity.name)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from theseus.errors import UserError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from theseus.dispatch.inventory import Host, Inventory
     from theseus.dispatch.transport import Transport
     from theseus.hardware.resources import Resources
@@ -148,6 +150,17 @@ class Provider(Protocol):
         self, host: Host, transport: Transport, wanted: Resources, inventory: Inventory
     ) -> Verdict:
         """Say whether the host has what is wanted, now or later, and why."""
+
+    def hold(
+        self, host: Host, transport: Transport, placement: Placement, run_id: str
+    ) -> AbstractContextManager[Placement]:
+        """Keep what was found free from others while the run is sent and prepared.
+
+        Raises
+        ------
+        NoRoomError
+            When somebody was faster.
+        """
 
     def launch(self, host: Host, transport: Transport, launch: Launch) -> Handle:
         """Start a prepared run, or find it when this attempt was started before.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from theseus.dispatch.providers.base import (
@@ -10,13 +14,15 @@ from theseus.dispatch.providers.base import (
     Launch,
     LaunchError,
     NoRoomError,
+    Placement,
     Seen,
     Verdict,
 )
 from theseus.dispatch.providers.endings import seen_by_exit
 from theseus.dispatch.providers.plain_judge import judge, machine_of
-from theseus.dispatch.providers.programs import Report, ask
+from theseus.dispatch.providers.programs import Report, ask, program, read_report
 from theseus.dispatch.providers.request import need_of
+from theseus.dispatch.transport.base import Answer, ByteStream, TransportError
 
 if TYPE_CHECKING:
     from theseus.dispatch.inventory import Host, Inventory
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 # Shared by everyone who uses the machine, hence a fixed place that all of them can write to.
 CLAIMS = "/tmp/theseus-gpu-claims"  # noqa: S108 (sticky; files are made exclusively, never through links)
 GRACE = 20  # seconds that a cancelled run has to end well
+HOLD = 120  # seconds that a claim outlives the connection over which it is held
+_LONGEST_HOLD = 6 * 3600  # seconds: as long as the slowest `uv sync`
 RELEASE = 10  # seconds that a driver may take to give memory back
 _LOOKS = 3
 
@@ -46,10 +54,42 @@ class PlainProvider:
             verdict, _ = judge(host, need, machine_of(report))
         return verdict
 
+    @contextmanager
+    def hold(
+        self, host: Host, transport: Transport, placement: Placement, run_id: str
+    ) -> Iterator[Placement]:
+        """Claim the GPUs for as long as the run is sent and prepared: minutes, with `uv sync`."""
+        if not placement.gpus_per_node:
+            yield placement
+            return
+        mark = f"@{secrets.token_hex(8)}"
+        stream = transport.stream(
+            program("common", "gpus", "plain_hold"),
+            mark,
+            CLAIMS,
+            run_id,
+            _kind(placement),
+            str(placement.gpus_per_node),
+            str(HOLD),
+            str(_LONGEST_HOLD),
+            *placement.gpu_ids,
+        )
+        try:
+            report = _heard(stream, mark)
+            if "held" not in report:
+                raise _not_started(host, report)
+            yield replace(placement, gpu_ids=tuple(report.text("held").split()))
+        except BaseException:
+            stream.close()
+            with suppress(TransportError):  # what cannot be released now runs out by itself
+                ask(transport, ("gpus", "plain_release"), CLAIMS, run_id)
+            raise
+        finally:
+            stream.close()
+
     def launch(self, host: Host, transport: Transport, launch: Launch) -> Handle:
         """Claim GPUs and start the worker; the same attempt is found, not started again."""
         placement = launch.placement
-        kind = "device" if placement.gpu_ids[:1] == ("tpu",) else "nvidia"
         report = ask(
             transport,
             ("gpus", "plain_launch"),
@@ -59,7 +99,7 @@ class PlainProvider:
             launch.log,
             launch.run_id,
             launch.attempt,
-            kind if placement.gpus_per_node else "none",
+            _kind(placement),
             placement.gpus_per_node,
             len(placement.gpu_ids),
             *placement.gpu_ids,
@@ -110,6 +150,20 @@ class PlainProvider:
         if held := report.text("held").split():
             return Seen(seen.state, f"memory is still held on {', '.join(held)}", None, time.time())
         return seen
+
+
+def _heard(stream: ByteStream, mark: str) -> Report:
+    """Return the first answer of a program that goes on."""
+    said = b""
+    while f"\n{mark} end ".encode() not in said and (data := stream.read(90)):
+        said += data
+    return read_report(Answer(0, said, stream.answer.err if stream.answer else b""), mark)
+
+
+def _kind(placement: Placement) -> str:
+    if not placement.gpus_per_node:
+        return "none"
+    return "device" if placement.gpu_ids[:1] == ("tpu",) else "nvidia"
 
 
 def _not_started(host: Host, report: Report) -> LaunchError:

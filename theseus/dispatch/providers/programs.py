@@ -48,7 +48,8 @@ class Report:
 
 
 @cache
-def _text(*names: str) -> str:
+def program(*names: str) -> str:
+    """Return the text of a program, made of these parts."""
     folder = files("theseus.dispatch.providers").joinpath("sh")
     return "\n".join(folder.joinpath(f"{name}.sh").read_text(encoding="utf-8") for name in names)
 
@@ -72,7 +73,7 @@ def ask(
     """
     mark = f"@{secrets.token_hex(8)}"
     answer = transport.run(
-        _text("common", *parts), mark, *map(str, arguments), input=given, timeout=timeout
+        program("common", *parts), mark, *map(str, arguments), input=given, timeout=timeout
     )
     return read_report(answer, mark)
 

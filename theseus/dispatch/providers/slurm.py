@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
@@ -62,38 +63,22 @@ class SlurmProvider:
                 verdict = replace(verdict, starts=parse_estimate(more.text("trial")))
         return replace(verdict, probed=time.time())
 
+    def hold(
+        self, host: Host, transport: Transport, placement: Placement, run_id: str
+    ) -> AbstractContextManager[Placement]:
+        """Keep nothing: the queue gives what it has when the job's turn comes."""
+        return nullcontext(placement)
+
     def launch(self, host: Host, transport: Transport, launch: Launch) -> Handle:
         """Submit the run's script; an attempt that is queued, runs or has run is found."""
-        name = safe_job_name(launch.name, launch.run_id, launch.attempt)
-        tag = f"theseus {launch.run_id} {launch.attempt}"
-        need = Need(
-            (), launch.placement.gpus_per_node, launch.placement.nodes, launch.cpus, launch.memory
-        )
-        settings = host.slurm or SlurmSettings()
-        script = job_script(
-            run_id=launch.run_id,
-            attempt=launch.attempt,
-            job_name=name,
-            tag=tag,
-            folder=launch.folder,
-            work=launch.work,
-            log=launch.log,
-            command=launch.command,
-            nodes=need.nodes,
-            partition=launch.placement.partition,
-            gres=launch.placement.gres,
-            cpus=need.cpus,
-            memory_mib=memory_of(settings, need),
-            extra=settings.extra,
-            **_limits(settings),
-        )
+        script = script_of(host, launch)
         report = ask(
             transport,
             ("slurm_common", "slurm_launch"),
             launch.folder,
             launch.log,
-            tag,
-            name,
+            _tag(launch),
+            _name(launch),
             launch.attempt,
             given=script.encode(errors="surrogateescape"),
             timeout=240,
@@ -141,6 +126,37 @@ class SlurmProvider:
             reason = f"SLURM still has it as {left.lower()}{f' ({said})' if said else ''}"
             return replace(found, reason=reason)
         return found
+
+
+def script_of(host: Host, launch: Launch) -> str:
+    """Return the batch script of a run: all that SLURM is given."""
+    placement, settings = launch.placement, host.slurm or SlurmSettings()
+    need = Need((), placement.gpus_per_node, placement.nodes, launch.cpus, launch.memory)
+    return job_script(
+        run_id=launch.run_id,
+        attempt=launch.attempt,
+        job_name=_name(launch),
+        tag=_tag(launch),
+        folder=launch.folder,
+        work=launch.work,
+        log=launch.log,
+        command=launch.command,
+        nodes=need.nodes,
+        partition=placement.partition,
+        gres=placement.gres,
+        cpus=need.cpus,
+        memory_mib=memory_of(settings, need),
+        extra=settings.extra,
+        **_limits(settings),
+    )
+
+
+def _name(launch: Launch) -> str:
+    return safe_job_name(launch.name, launch.run_id, launch.attempt)
+
+
+def _tag(launch: Launch) -> str:
+    return f"theseus {launch.run_id} {launch.attempt}"
 
 
 class _Limits(TypedDict):

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from theseus.dispatch.providers.base import (
@@ -51,6 +52,12 @@ class VolcanoProvider:
         if answer.status != 0 and not answer.forbidden:
             return _verdict(host, "unknown", answer.said)
         return judge(host, settings, need, answer.value())
+
+    def hold(
+        self, host: Host, transport: Transport, placement: Placement, run_id: str
+    ) -> AbstractContextManager[Placement]:
+        """Keep nothing: the queue gives what it has when the job's turn comes."""
+        return nullcontext(placement)
 
     def launch(self, host: Host, transport: Transport, launch: Launch) -> Handle:
         """Create the job; the one of this attempt is found when it was created before."""

@@ -24,19 +24,17 @@ gpu_processes() {
 # A claim is a file UUID@UID in a folder that all users of the machine share. Only its owner can
 # remove it, so one that is out of date is passed over, not removed.
 
-# claim_live FILE: whether a claim counts. It does until its time runs out while nothing runs
-# under it yet, and afterwards for as long as that process lives.
+# claim_live FILE: whether a claim counts. It does for as long as its process lives: the run, or
+# what holds the GPU while the run is sent and prepared. One that holds may be cut off, and is
+# waited for until the claim's time runs out.
 claim_live() {
   [ -f "$1" ] && [ ! -L "$1" ] && [ -r "$1" ] || return 1
   [ "$(value "$1" boot)" = "$boot" ] || return 1
   _pid=$(value "$1" pid)
-  if [ -n "$_pid" ]; then
-    alive "$_pid" "$(value "$1" start)"
-  else
-    _until=$(value "$1" until)
-    case $_until in '' | *[!0-9]*) return 1 ;; esac
-    [ "$(now)" -lt "$_until" ]
-  fi
+  [ -z "$_pid" ] || ! alive "$_pid" "$(value "$1" start)" || return 0
+  _until=$(value "$1" until)
+  case $_until in '' | *[!0-9]*) return 1 ;; esac
+  [ "$(now)" -lt "$_until" ]
 }
 
 # claims_held: the claims that count, as `uuid user run` lines.
@@ -74,7 +72,8 @@ claims_lock() {
 
 claims_unlock() { exec 7<&-; }
 
-# claim UUIDS PID START SECONDS: write our claims; without a process they last so many seconds.
+# claim UUIDS PID START SECONDS PURPOSE: write our claims. They last as long as the process, and at
+# least so many seconds. The purpose is `submit` before the run is started, then `run`.
 claim() {
   for _uuid in $1; do
     _file=$claims/$_uuid@$(id -u)
@@ -82,9 +81,31 @@ claim() {
     (
       umask 022
       set -C
-      printf '%s\n' "run=$run" "pid=$2" "start=$3" "boot=$boot" "until=$(($(now) + $4))" >"$_file"
+      printf '%s\n' "run=$run" "pid=$2" "start=$3" "boot=$boot" "until=$(($(now) + $4))" "for=$5" >"$_file"
     ) || return 1
   done
+}
+
+# drop_holds: let go of what is held for our run, and not used by it.
+drop_holds() {
+  for _file in "$claims"/*@"$(id -u)"; do
+    [ -f "$_file" ] && [ "$(value "$_file" run)" = "$run" ] && [ "$(value "$_file" for)" = submit ] || continue
+    rm -f "$_file"
+  done
+}
+
+# choose KIND COUNT IDS: set `chosen` to what our run gets, or give up. Under the lock.
+choose() {
+  if [ "$1" = nvidia ]; then
+    find_tool nvidia-smi || give_up failed "nvidia-smi is not there any more"
+    chosen=$(choose_gpus "$2" "$3") || give_up taken "the GPUs that were free have been taken"
+    return
+  fi
+  for _id in $3; do
+    claims_held | awk -v id="$_id" -v run="$run" '$1 == id && $3 != run { found = 1 } END { exit !found }' &&
+      give_up taken "$_id has been taken"
+  done
+  chosen=$3
 }
 
 # choose_gpus COUNT IDS: the UUIDs to use, from those preferred, then others of the same product.

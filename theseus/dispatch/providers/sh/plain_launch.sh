@@ -23,6 +23,7 @@ if [ -f "$record" ]; then
     [ "$(value "$record" boot)" = "$boot" ] &&
       alive "$(value "$record" pid)" "$(value "$record" start)"
   }; then
+    drop_holds
     section found cat "$record"
     exit 0
   fi
@@ -43,17 +44,9 @@ fi
 chosen=
 if [ "$count" -gt 0 ]; then
   claims_lock
-  if [ "$kind" = nvidia ]; then
-    find_tool nvidia-smi || give_up failed "nvidia-smi is not there any more"
-    chosen=$(choose_gpus "$count" "$ids") || give_up taken "the GPUs that were free have been taken"
-  else
-    for id in $ids; do
-      claims_held | awk -v id="$id" -v run="$run" '$1 == id && $3 != run { found = 1 } END { exit !found }' &&
-        give_up taken "$id has been taken"
-    done
-    chosen=$ids
-  fi
-  claim "$chosen" '' '' 120 || give_up failed "claims cannot be written to $claims"
+  choose "$kind" "$count" "$ids"
+  claim "$chosen" '' '' 120 run || give_up failed "claims cannot be written to $claims"
+  drop_holds
 fi
 
 visible=$(printf '%s' "$chosen" | tr -s ' \n' ',,' | sed 's/^,//; s/,$//')
@@ -86,6 +79,6 @@ $scope $session /bin/sh -c "$first" theseus "$folder" "$work" "$attempt" "$@" \
   </dev/null >>"$log/0.log" 2>&1 7<&- 8<&- &
 pid=$!
 start=$(start_of "$pid")
-[ -z "$chosen" ] || claim "$chosen" "$pid" "$start" 0
+[ -z "$chosen" ] || claim "$chosen" "$pid" "$start" 0 run
 printf '%s\n' "pid=$pid" "start=$start" "boot=$boot" "attempt=$attempt" "gpus=$visible" | write "$record"
 section started cat "$record"
