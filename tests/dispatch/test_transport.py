@@ -279,6 +279,59 @@ def test_what_is_there_already_is_not_sent_again(transport: Transport, tmp_path:
     assert target.read_bytes() == b"y" * 1000
 
 
+def partial_of(target: Path, content: bytes, whose: str) -> Path:
+    digest = hashlib.sha256(content).hexdigest()
+    return target.with_name(f"{target.name}.partial-{digest[:16]}-{whose}")
+
+
+def test_sending_again_goes_on_from_what_has_arrived(transport: Transport, tmp_path: Path) -> None:
+    target, content = tmp_path / "target", os.urandom(2 << 20)
+    partial_of(target, content, "0").write_bytes(content[:600_000])
+    partial_of(target, content, "1").write_bytes(content[:900_000])
+    of_another = partial_of(target, b"other content", "2")
+    of_another.write_bytes(content[:1_000_000])
+    seen: list[int] = []
+    transport.put(content, str(target), progress=lambda sent, _: seen.append(sent))
+    assert target.read_bytes() == content
+    assert seen[0] == 900_000
+    assert sorted(tmp_path.iterdir()) == sorted([target, of_another])
+
+
+def test_what_has_arrived_wrong_is_sent_again_from_its_beginning(
+    transport: Transport, tmp_path: Path
+) -> None:
+    target, content = tmp_path / "target", os.urandom(2 << 20)
+    partial_of(target, content, "0").write_bytes(b"wrong" * 1000)
+    seen: list[int] = []
+    transport.put(content, str(target), progress=lambda sent, _: seen.append(sent))
+    assert target.read_bytes() == content
+    assert (seen[0], min(seen)) == (5000, 0)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_several_who_send_the_same_at_once_all_succeed(
+    transport: Transport, tmp_path: Path
+) -> None:
+    """Whoever is first takes the file away, as unpacking does."""
+    target, content = tmp_path / "target", os.urandom(2 << 20)
+    failures: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            transport.put(content, str(target))
+            target.unlink(missing_ok=True)
+        except BaseException as error:  # noqa: BLE001 - shown by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=send) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_empty_file_is_a_file(transport: Transport, tmp_path: Path) -> None:
     transport.put(b"", str(tmp_path / "empty"))
     transport.get(str(tmp_path / "empty"), tmp_path / "back")

@@ -484,7 +484,7 @@ def test_a_stream_that_is_cut_says_so(ssh: SshWorld, bad_line: BadLine, kind: st
 
 
 @BOTH
-def test_an_upload_that_is_cut_leaves_nothing(
+def test_an_upload_that_is_cut_goes_on_by_itself(
     ssh: SshWorld, bad_line: BadLine, tmp_path: Path, kind: str
 ) -> None:
     there = connect(Host("bad", "bad", kind))  # type: ignore[arg-type]
@@ -493,16 +493,38 @@ def test_an_upload_that_is_cut_leaves_nothing(
     target.write_bytes(b"as it was")
     content = os.urandom(8 << 20)
     bad_line.cut_after(3 << 20)
+    starts: list[int] = []
+
+    def progress(sent: int, size: int | None) -> None:
+        assert target.read_bytes() in {b"as it was", content}
+        if not starts or bad_line.connections > len(starts):
+            starts.append(sent)
+
+    there.put(content, str(target), progress=progress)
+    assert target.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [target]
+    assert bad_line.connections == 2
+    assert starts[0] == 0
+    assert starts[1] > 1 << 20
+
+
+@BOTH
+def test_a_small_upload_that_is_cut_leaves_nothing(
+    ssh: SshWorld, bad_line: BadLine, tmp_path: Path, kind: str
+) -> None:
+    there = connect(Host("bad", "bad", kind))  # type: ignore[arg-type]
+    there.run("true")
+    target = tmp_path / "target"
+    target.write_bytes(b"as it was")
+    bad_line.cut_after(500_000)
     with pytest.raises(TransportError) as caught:
-        there.put(content, str(target))
+        there.put(os.urandom(1_000_000), str(target))
     assert caught.value.kind == "lost"
     assert target.read_bytes() == b"as it was"
     deadline = time.monotonic() + 10
     while list(tmp_path.iterdir()) != [target] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert list(tmp_path.iterdir()) == [target]
-    there.put(content, str(target))
-    assert target.read_bytes() == content
 
 
 @BOTH

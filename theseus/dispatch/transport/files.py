@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from theseus.dispatch.transport.base import Progress, RemoteFileError, TransportError
+from theseus.dispatch.transport.base import Answer, Progress, RemoteFileError, TransportError
 
 if TYPE_CHECKING:
     from theseus.dispatch.transport.session import Session
     from theseus.dispatch.transport.shell import Shell
 
 _BLOCK = 1 << 18
+_WORTH = 1 << 20  # bytes of a file that is not sent again from its beginning
 _STALL = 60.0  # seconds without a byte
 _DIGEST_RATE = 20e6  # bytes per second that the slowest disk reads, to wait for a digest
 _FRUITLESS = 3  # attempts that bring nothing, one after the other
@@ -36,30 +37,57 @@ theseus_sha256() {
 }
 """
 
-# $1 target, $2 temporary name beside it, $3 mode, $4 digest, $5 size
+# $1 target, $2 temporary name beside it, $3 mode, $4 digest, $5 size, $6 what the temporary names of
+# the same content begin with; empty when it is not worth while to go on from what has arrived.
+# Whoever writes a temporary file has it locked: one that is not is what a cut line has left.
 _PUT = (
     SHA256
     + r"""
+theseus_size() { theseus_n=$(wc -c <"$1") && echo $((theseus_n)); }
+theseus_there() {
+  [ -f "$1" ] && [ "$(theseus_size "$1")" = "$3" ] && [ "$(theseus_sha256 <"$1")" = "$2" ]
+} 2>/dev/null
+theseus_ours() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
+theseus_left() { command -v flock && (flock -w "$2" 9) 9<"$1"; } >/dev/null 2>&1
 if [ -d "$1" ]; then echo 'is a folder' >&2; exit 3; fi
-if [ -f "$1" ] && [ "$(wc -c <"$1")" -eq "$5" ] && [ "$(theseus_sha256 <"$1")" = "$4" ]; then
-  chmod "$3" "$1" && echo have
-  exit
-fi
+if theseus_there "$1" "$4" "$5" && chmod "$3" "$1" 2>/dev/null; then echo have; exit; fi
 mkdir -p "${1%/*}/" || exit
 umask 077
-trap 'rm -f "$2"' EXIT
 trap '' PIPE # when the connection is gone, saying so must not end us before we have cleaned up
+[ -n "$6" ] || trap 'rm -f "$2"' EXIT
 : >"$2" || exit
-echo send
-cat >"$2" || exit
+[ -z "$6" ] || for theseus_other in "$6"*; do
+  [ "$theseus_other" != "$2" ] && theseus_ours "$theseus_other" || continue
+  theseus_do=cp # of what somebody still writes, the beginning is as good
+  ! theseus_left "$theseus_other" 3 || theseus_do=mv
+  theseus_n=$(theseus_size "$theseus_other")
+  [ "$theseus_n" -gt "$(theseus_size "$2")" ] && [ "$theseus_n" -le "$5" ] || continue
+  $theseus_do -f "$theseus_other" "$2" || exit
+done
+exec 8>>"$2" || exit
+! command -v flock >/dev/null 2>&1 || flock -n 8
+echo "send $(theseus_size "$2")"
+cat >&8 || { theseus_n=$?; rm -f "$2"; exit "$theseus_n"; }
+theseus_n=$(theseus_size "$2") || exit
+if [ "$theseus_n" -lt "$5" ]; then
+  [ "$theseus_n" -gt 0 ] || rm -f "$2"
+  echo "only $theseus_n of $5 bytes arrived" >&2
+  exit 5
+fi
 theseus_got=$(theseus_sha256 <"$2")
 if [ "$theseus_got" != "$4" ]; then
+  rm -f "$2"
   echo "has the digest '$theseus_got' after sending, not '$4'" >&2
   exit 4
 fi
-chmod "$3" "$2" && mv -f "$2" "$1"
+chmod "$3" "$2" && mv -f "$2" "$1" || exit
+[ -z "$6" ] || for theseus_other in "$6"*; do
+  ! theseus_ours "$theseus_other" || ! theseus_left "$theseus_other" 0 || rm -f "$theseus_other"
+done
+exit 0
 """
 )
+_DIFFERS = 4  # the status of `_PUT` when the content is not what it should be
 
 # $1 source. Its size is taken once: a file that grows is fetched as it was.
 _GET = (
@@ -81,38 +109,78 @@ tail -c "+$((theseus_start + 1))" <"$1" | head -c "$((theseus_size - theseus_sta
 def put(
     shell: Shell, source: Path | bytes, target: str, *, mode: int, progress: Progress | None
 ) -> None:
-    """Write a file on the host; see `Transport.put`."""
+    """Write a file on the host; see `Transport.put`.
+
+    A connection that is lost on the way is opened again, as long as that brings something; a large
+    file goes on from what has arrived, also when it is sent again another day.
+    """
     with _opened(source) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.seek(0, io.SEEK_END)
-        partial = f"{target}.partial-{secrets.token_hex(8)}"
-        arguments = (target, partial, f"{mode:o}", digest, str(size))
-        patience = _STALL + size / _DIGEST_RATE
-        with shell.session(_PUT, arguments, time.monotonic() + patience) as session:
-            reply = session.line()
-            if reply == b"send":
-                file.seek(0)
-                _send(session, file, size, progress)
-                session.set_deadline(time.monotonic() + patience)
-            session.end_input()
-            answer = session.finish()
-        if reply not in {b"have", b"send"} or answer.status != 0:
-            raise RemoteFileError(shell.name, target, f"cannot be written: {_said(answer.err)}")
-        if reply == b"have" and progress is not None:
-            progress(size, size)
+        begins = f"{target}.partial-{digest[:16]}-" if size >= _WORTH else ""
+        sending = _Sending(file, size, progress)
+        left, mended = _FRUITLESS, False
+        while True:
+            before = sending.there
+            # Another name each time: the writer of the last attempt may still be at work.
+            partial = f"{begins or f'{target}.partial-'}{secrets.token_hex(8)}"
+            arguments = (target, partial, f"{mode:o}", digest, str(size), begins)
+            try:
+                answer = _put(shell, sending, arguments)
+            except TransportError as error:
+                left = _FRUITLESS if sending.there > before else left - 1
+                if error.kind not in {"lost", "timeout"} or not left or not begins:
+                    raise
+                if error.kind == "timeout":
+                    shell.suspect()
+                time.sleep(0.2)  # what has just broken may not know it yet
+                continue
+            if answer.status == 0:
+                return
+            # What lay there may have been spoilt by a disk that was full: once more, from nothing.
+            if answer.status != _DIFFERS or not sending.began or mended:
+                said = _said(answer.err)
+                raise RemoteFileError(shell.name, target, f"cannot be written: {said}")
+            mended = True
 
 
-def _send(
-    session: Session, file: io.BytesIO | io.BufferedReader, size: int, progress: Progress | None
-) -> None:
-    sent = 0
-    if progress is not None:
-        progress(0, size)
-    while block := file.read(_BLOCK):
-        session.send(block)
-        sent += len(block)
-        if progress is not None:
-            progress(sent, size)
+class _Sending:
+    """A file on its way: how much of it was there when sending began, and how much is now."""
+
+    def __init__(
+        self, file: io.BytesIO | io.BufferedReader, size: int, progress: Progress | None
+    ) -> None:
+        self.file, self.size, self.progress = file, size, progress
+        self.began = self.there = 0
+
+    def send(self, session: Session, began: int) -> None:
+        """Send what is missing."""
+        self.began, self.there = began, max(self.there, began)
+        self.file.seek(began)
+        sent = began
+        self.tell(sent)
+        while block := self.file.read(_BLOCK):
+            session.send(block)
+            sent += len(block)
+            self.tell(sent)
+
+    def tell(self, done: int) -> None:
+        """Say how much is there."""
+        if self.progress is not None:
+            self.progress(done, self.size)
+
+
+def _put(shell: Shell, sending: _Sending, arguments: tuple[str, ...]) -> Answer:
+    patience = _STALL + sending.size / _DIGEST_RATE
+    with shell.session(_PUT, arguments, time.monotonic() + patience) as session:
+        reply = session.line()
+        if reply.startswith(b"send ") and reply[5:].isdigit():
+            sending.send(session, int(reply[5:]))
+            session.set_deadline(time.monotonic() + patience)
+        elif reply == b"have":
+            sending.tell(sending.size)
+        session.end_input()
+        return session.finish()
 
 
 def get(shell: Shell, source: str, target: Path, *, progress: Progress | None) -> None:
