@@ -1,5 +1,6 @@
 """Deciding between hosts: by priority among those that fit now, with a reason for every one."""
 
+import socket
 import threading
 import time
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from theseus.dispatch import solve as solving
+from theseus.dispatch import transport
 from theseus.dispatch.inventory import Cluster, Host, Inventory
 from theseus.dispatch.providers.base import Placement, Verdict
 from theseus.dispatch.solve import solve
@@ -139,6 +141,34 @@ def test_a_host_that_was_reached_and_is_silent_has_its_own_limit(ask):
     answers = {"stuck": "now", "a": "now"}
     _, solution = ask(answers, seconds={"stuck": None}, reached={"stuck", "a"}, timeout=0.5)
     assert [verdict.fit for verdict in solution.verdicts] == ["unknown", "now"]
+
+
+@pytest.mark.parametrize("fit", ["now", "queue"])
+def test_a_dead_host_is_given_up_within_three_seconds_of_the_slowest_living(ask, fit):
+    answers = {"dead": "now", "slow": fit, "quick": "no"}
+    began = time.monotonic()
+    fake, solution = ask(
+        answers, seconds={"dead": None, "slow": 1.2}, reached={"slow", "quick"}, timeout=60
+    )
+    assert time.monotonic() - began < 1.2 + 3
+    assert not fake.release.is_set()
+    assert solution.chosen.host == "slow"
+
+
+def test_a_real_host_that_says_nothing_is_given_up_within_three_seconds(ssh):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ssh.write(f"Host silent\n  HostName 127.0.0.1\n  Port {silent.getsockname()[1]}\n")
+        names = {"silent": "silent", "box": "box", "me": None}
+        hosts = {
+            name: Host(name, "plain", Cluster("lab", "/r", "/w"), ssh=ssh_name)
+            for name, ssh_name in names.items()
+        }
+        solution = solve(Inventory(hosts, {}, tuple(hosts)), ANY, connect=transport.connect)
+        ended = time.time()
+        transport.close_all()
+    assert [verdict.fit for verdict in solution.verdicts] == ["unknown", "now", "now"]
+    assert solution.chosen.host == "box"
+    assert ended - max(verdict.probed for verdict in solution.verdicts[1:]) < 3
 
 
 def test_all_dead_ends_at_the_limit(ask):

@@ -28,6 +28,9 @@ _WORDS = {"now": "fits now", "queue": "can queue", "no": "no", "unknown": "no an
 _SURE = (1.1, 1.0)
 _UNSURE = (3.0, 3.0)
 _ENOUGH = 3
+# When somebody can take the run, nobody who has not even been reached is waited for longer than so
+# many seconds after the slowest answer.
+_BEYOND = 2.8
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def solve(
         Seconds that each host may take. One that cannot be reached holds the others up for less.
     """
     names = [name for name in inventory.priority if hosts is None or name in hosts]
-    verdicts = {name: _ruled_out(inventory.hosts[name], wanted) for name in names}
+    verdicts = {name: ruled_out(inventory.hosts[name], wanted) for name in names}
     asking = [inventory.hosts[name] for name, verdict in verdicts.items() if verdict is None]
     round_ = _Round(inventory, wanted, asking, timeout, connect)
     verdicts |= round_.verdicts()
@@ -88,7 +91,8 @@ def solve(
     return Solution(chosen, ordered)
 
 
-def _ruled_out(host: Host, wanted: Resources) -> Verdict | None:
+def ruled_out(host: Host, wanted: Resources) -> Verdict | None:
+    """Return the verdict on a host whose cluster is not wanted; None where it may be asked."""
     cluster = host.cluster.name
     if wanted.clusters and cluster not in wanted.clusters:
         reason = f"is in cluster '{cluster}', not in {' or '.join(wanted.clusters)}"
@@ -149,20 +153,22 @@ class _Round:
         """Return how many seconds from the start a host that is silent yet may take."""
         if _reached(self.transports.get(host.name)):
             return self.timeout
-        # Only an answer that came from afar says how long one takes.
-        afar = [
-            self.took[one.name]
+        living = [
+            one
             for one in self.hosts
-            if one.ssh is not None
-            and one.name in self.answers
-            and self.answers[one.name].fit != "unknown"
+            if one.name in self.answers and self.answers[one.name].fit != "unknown"
         ]
-        if not afar:
-            return self.timeout
-        fits = any(answer.fit == "now" for answer in self.answers.values())
-        known = _reached_is_known(self.transports.get(host.name))
-        times, least = _SURE if fits and known and len(afar) >= _ENOUGH else _UNSURE
-        return min(max(times * max(afar), least), self.timeout)
+        # Only an answer that came from afar says how long one takes.
+        afar = [self.took[one.name] for one in living if one.ssh is not None]
+        fits = {self.answers[one.name].fit for one in living}
+        if not fits & {"now", "queue"}:
+            return (
+                min(max(_UNSURE[0] * max(afar), _UNSURE[1]), self.timeout) if afar else self.timeout
+            )
+        times, least = _SURE if "now" in fits and len(afar) >= _ENOUGH else _UNSURE
+        patience = max(times * max(afar, default=0.0), least)
+        last = max(self.took[one.name] for one in living)
+        return min(patience, last + _BEYOND, self.timeout)
 
     def _late(self, host: Host) -> Verdict:
         waited = duration(self._elapsed())
@@ -172,10 +178,6 @@ class _Round:
 def _reached(transport: Transport | None) -> bool:
     """Say whether a connection stands: then the host is alive, however long it takes."""
     return bool(getattr(transport, "connected", False))
-
-
-def _reached_is_known(transport: Transport | None) -> bool:
-    return transport is None or hasattr(transport, "connected")
 
 
 def _without_name(message: str, host: Host) -> str:

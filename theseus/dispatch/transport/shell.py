@@ -68,6 +68,11 @@ class Shell:
         """The host's name, for messages."""
         return self._name
 
+    @property
+    def connected(self) -> bool:
+        """Whether a connection stands: the host has let us in, however long it takes to answer."""
+        return any(connection.alive for connection in self._connections)
+
     def __repr__(self) -> str:
         return f"<transport to {self._name!r}, {len(self._connections)} connection(s)>"
 
