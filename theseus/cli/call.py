@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import typer
@@ -32,6 +34,24 @@ class WorkError(UserError):
 
 class WorkStopped(WorkError):
     """The work was asked to end, has saved its state and can go on from there."""
+
+
+_present: ContextVar[Callable[[object], None]] = ContextVar("present", default=typer.echo)
+
+
+def present(thing: object) -> None:
+    """Show what a command found: its text in a terminal, the thing itself in a notebook."""
+    _present.get()(thing)
+
+
+@contextmanager
+def presenting(show: Callable[[object], None]) -> Iterator[None]:
+    """Let `show` take what commands present, in place of its text going to the output."""
+    token = _present.set(show)
+    try:
+        yield
+    finally:
+        _present.reset(token)
 
 
 def call(arguments: Sequence[str], prog: str = "theseus") -> None:

@@ -34,6 +34,7 @@ class CellCall:
     run: bool
     submit: bool
     dry_run: bool
+    expand: bool
 
 
 @app.command()
@@ -63,6 +64,9 @@ def _read(
     tp: options.TensorParallel = None,
     fsdp: options.Fsdp = False,
     zero: options.Zero = False,
+    expand: Annotated[
+        bool, typer.Option("--expand", help="Take `${{…}}` below as values from Python.")
+    ] = False,
     run: Annotated[bool, typer.Option("--run", help="Run it here and now.")] = False,
     submit: Annotated[
         bool, typer.Option("--submit", help="Send it to the first host that fits.")
@@ -84,4 +88,4 @@ def _read(
     asked = options.Asked(
         chips or [], gpus, cpus, memory, nodes, clusters or [], avoid or [], tp, fsdp, zero
     )
-    return CellCall(job, name, root, bind, project, group, asked, run, submit, dry_run)
+    return CellCall(job, name, root, bind, project, group, asked, run, submit, dry_run, expand)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,11 @@ from omegaconf import DictConfig
 
 from theseus.config import ConfigError, InvalidValueError, describe, load
 from theseus.errors import UserError
+from theseus.notebook.expand import OPEN, ExpandError, Expansion, Loader, Value
 
 BODY = 2  # the line of the cell on which the YAML begins
 _SHOWN = 8
+_HINT = "`${{…}}` takes a value from Python when the first line has --expand"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Mistake:
 class CellError(UserError):
     """The YAML of a cell has mistakes; `mistakes` has one record for each."""
 
-    def __init__(self, mistakes: list[Mistake], text: str) -> None:
+    def __init__(self, mistakes: list[Mistake], text: str, hint: str = "") -> None:
         self.mistakes = mistakes
         lines = text.splitlines()
         parts = []
@@ -39,33 +41,55 @@ class CellError(UserError):
                 parts += [f"    {shown}", f"    {' ' * one.column}^"]
         if len(mistakes) > _SHOWN:
             parts.append(f"and {len(mistakes) - _SHOWN} more")
+        if hint:
+            parts.append(hint)
         super().__init__("\n".join(parts))
 
 
-def apply(config: DictConfig, text: str) -> None:
+def apply(config: DictConfig, text: str, names: Mapping[str, Any] | None = None) -> None:
     """Set the values that the YAML gives, nested or with dotted keys.
+
+    Parameters
+    ----------
+    names
+        What `${{…}}` may speak of; None: it means nothing here.
 
     Raises
     ------
     CellError
         With every mistake at its line; the configuration is then half set, to be thrown away.
     """
-    try:
-        mistakes = list(_set_all(config, yaml.SafeLoader(text)))
-    except yaml.MarkedYAMLError as error:
-        mistakes = [_not_yaml(error)]
-    except yaml.reader.ReaderError as error:
-        before = text[: error.position]
-        line, column = before.count("\n"), len(before) - before.rfind("\n") - 1
-        mistakes = [Mistake(BODY + line, column, f"not YAML: {error.reason}")]
+    mistakes = list(_mistakes(config, text, names))
     if mistakes:
-        raise CellError(mistakes, text)
+        raise CellError(mistakes, text, _HINT if names is None and OPEN in text else "")
 
 
-def _set_all(config: DictConfig, loader: yaml.SafeLoader) -> Iterator[Mistake]:
-    tree = loader.get_single_node()
-    if tree is None:
-        return
+def _mistakes(config: DictConfig, text: str, names: Mapping[str, Any] | None) -> Iterator[Mistake]:
+    try:
+        expansion = None if names is None else Expansion(text, names)
+        loader = Loader(text if expansion is None else expansion.text)
+        tree = loader.get_single_node()
+        if tree is None:
+            return
+        wrong = [] if expansion is None else list(expansion.fill(tree))
+        if wrong:
+            yield from (_at_index(text, one.index, str(one)) for one in wrong)
+            return
+        yield from _set_all(config, loader, tree)
+    except ExpandError as error:
+        yield _at_index(text, error.index, str(error))
+    except yaml.MarkedYAMLError as error:
+        yield _not_yaml(error)
+    except yaml.reader.ReaderError as error:
+        yield _at_index(text, error.position, f"not YAML: {error.reason}")
+
+
+def _at_index(text: str, index: int, message: str) -> Mistake:
+    before = text[:index]
+    return Mistake(BODY + before.count("\n"), index - before.rfind("\n") - 1, message)
+
+
+def _set_all(config: DictConfig, loader: yaml.SafeLoader, tree: yaml.Node) -> Iterator[Mistake]:
     if not isinstance(tree, yaml.MappingNode):
         yield _at(tree, "expected keys and values, such as `training.tokens: 32_768`")
         return
@@ -113,8 +137,7 @@ def _set_one(config: DictConfig, loader: yaml.SafeLoader, key: str, node: yaml.N
         load(config, {key: value})
     except InvalidValueError as error:
         # YAML takes `on`, `123` and `2024-01-01` for other things than the text that a key wants.
-        written = _as_written(node)
-        if written == value:
+        if isinstance(node, Value) or (written := _as_written(node)) == value:
             raise
         try:
             load(config, {key: written})
@@ -123,6 +146,8 @@ def _set_one(config: DictConfig, loader: yaml.SafeLoader, key: str, node: yaml.N
 
 
 def _as_written(node: yaml.Node) -> Any:
+    if isinstance(node, Value):
+        return node.python
     if isinstance(node, yaml.SequenceNode):
         return [_as_written(item) for item in node.value]
     if isinstance(node, yaml.MappingNode):

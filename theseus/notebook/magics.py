@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from theseus.errors import UserError
+from theseus.notebook import mistakes, panel
+from theseus.notebook.mistakes import Written
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from theseus.cli.cell import CellCall
     from theseus.combobulation import Combobulation
+    from theseus.quick import QuickJob
 
 # A `%%` that is not on the first line of its cell reaches IPython as a line magic of this name.
 _MISPLACED = "%theseus"
@@ -38,60 +41,91 @@ class TheseusMagics(Magics):
     def theseus(self, line: str, cell: str | None = None) -> None:
         """Do what the command `theseus` does, or build a job from a cell.
 
-        %theseus jobs                     list the jobs
-        %theseus jobs -v JOB              with their configuration keys
+        %theseus jobs [-v] [JOB]          list the jobs, with -v their configuration keys
+        %theseus configure JOB FILE       write the recipe of a job to a file
+        %theseus run NAME FILE ROOT       run the recipe in a file, here and now
+        %theseus submit NAME FILE         send it to the first host that fits
         %theseus runs                     list the runs that were sent away
+        %theseus status RUN               say where one stands
+        %theseus watch RUN                show one while it works
         %theseus logs RUN -f              follow the log of one
-        %theseus --help                   all commands, as in a terminal
+        %theseus fetch RUN                bring its records, log and results here
+        %theseus cancel RUN               end it
+        %theseus hosts [add|test]         the machines, and what is free there
+        %theseus doctor                   say what is missing here, and the fix
+        %theseus help [COMMAND]           all options, as in a terminal
 
         %%theseus JOB NAME [--root FOLDER] [--chip CHIP --gpus N] [--run | --submit]
         architecture: {n_embd: 128}
         training.tokens: 32_768
 
         builds the job from the YAML, binds it to `q` and shows it; `%%theseus --help` has all
-        options. Nothing on these lines is expanded by IPython: `$x`, `${a.b}` and `{a: 1}` arrive
-        as written.
+        options. Words are split as in a shell. Nothing is expanded: `$x`, `${a.b}` and `{a: 1}`
+        arrive as written. With --expand, `${{x}}` below is the value of the Python expression x.
         """
-        try:
+        written = Written.of("%theseus" if cell is None else "%%theseus", line, self._typed())
+        with mistakes.shown(written):
             words = _words(line)
-            if cell is None:
+        if cell is None:
+            # What the command `run` runs is the user's own code: its errors are shown as they are.
+            with mistakes.shown(written, faults=words[:1] != ["run"]):
                 self._call(words)
-            else:
-                self._cell(words, cell)
-        except UserError as error:
-            raise _shown_plainly(error) from None
+            return
+        with mistakes.shown(written):
+            asked = self._read(words)
+        if asked is None:
+            return
+        with mistakes.shown(written):
+            recipe, spec = self._build(asked, cell)
+            panel.show(recipe, spec)
+        with mistakes.shown(faults=not asked.run):
+            if asked.run:
+                recipe.create()()
+            elif asked.submit or asked.dry_run:
+                self._send(spec or recipe.spec(), dry=asked.dry_run)
 
     def misplaced(self, line: str) -> None:
         """Explain where `%%theseus` goes."""
-        del line
-        msg = "%%theseus must be the first line of its cell; even comments come below it"
-        raise _shown_plainly(MagicError(msg))
+        with mistakes.shown(Written.of("%%theseus", line, self._typed())):
+            raise MagicError(
+                "'%%theseus' must be the first line of its cell; even comments come below it"
+            )
+
+    def _typed(self) -> str:
+        """Return the cell that is being run, as it was typed."""
+        history = getattr(self.shell, "history_manager", None)
+        raw: list[str] = getattr(history, "input_hist_raw", None) or [""]
+        return raw[-1]
 
     def _call(self, words: list[str]) -> None:
         from theseus import registry
-        from theseus.cli.call import CallError, call
+        from theseus.cli.call import CallError, call, presenting
 
         try:
-            call(words, prog="%theseus")
+            with presenting(panel.display):
+                call(words, prog="%theseus")
         except CallError as error:
             if words and words[0] in registry.keys("job"):
                 msg = (
-                    f"to build {words[0]}, write %%theseus (two signs) on the first line of a cell"
+                    f"to build '{words[0]}', write %%theseus (two signs) on the first line of a "
+                    "cell"
                 )
                 raise MagicError(msg) from error
             raise
 
-    def _cell(self, words: list[str], text: str) -> None:
+    def _read(self, words: list[str]) -> CellCall | None:
+        """Return what the first line asks for; None when it asked for help, which is then shown."""
         from theseus.cli import cell
         from theseus.cli.call import read
 
+        if words[:1] == ["help"] and not words[1:]:
+            words = []
         _refuse_commands(words)
         asked = read(cell.app, words or ["--help"], "%%theseus")
-        if isinstance(asked, cell.CellCall):  # otherwise the help was shown
-            self._build(asked, text)
+        return asked if isinstance(asked, cell.CellCall) else None
 
-    def _build(self, asked: CellCall, text: str) -> None:
-        from theseus.notebook import panel
+    def _build(self, asked: CellCall, text: str) -> tuple[QuickJob, Combobulation | None]:
+        """Build the recipe, and bind it once nothing in the cell is wrong."""
         from theseus.notebook.cell import apply
         from theseus.quick import QuickJob, init
 
@@ -111,7 +145,7 @@ class TheseusMagics(Magics):
                 asked.project,
                 asked.group,
             )
-            apply(recipe.config, text)
+            apply(recipe.config, text, names if asked.expand else None)
             spec = asked.asked.applied(recipe.spec()) if asked.asked else None
         except BaseException:
             recipe.close()
@@ -121,11 +155,7 @@ class TheseusMagics(Magics):
             before.close()
         self._root = recipe.root
         names[asked.bind] = recipe
-        panel.show(recipe, spec)
-        if asked.run:
-            recipe.create()()
-        elif asked.submit or asked.dry_run:
-            self._send(spec or recipe.spec(), dry=asked.dry_run)
+        return recipe, spec
 
     def _send(self, spec: Combobulation, *, dry: bool) -> None:
         if dry:
@@ -133,7 +163,7 @@ class TheseusMagics(Magics):
 
             print(rehearse(spec))  # noqa: T201 - what the user asked to see
             return
-        _display(spec.submit(root=self._root, tell=print))
+        panel.display(spec.submit(root=self._root, tell=print))
 
 
 def _words(line: str) -> list[str]:
@@ -153,19 +183,6 @@ def _refuse_commands(words: list[str]) -> None:
     if words and words[0] in commands:
         msg = f"'{words[0]}' is a command: %theseus {shlex.join(words)} (one sign, no lines below)"
         raise MagicError(msg)
-
-
-def _display(thing: object) -> None:
-    from IPython.display import display
-
-    show: Any = display  # IPython leaves it without types
-    show(thing)
-
-
-def _shown_plainly(error: UserError) -> UserError:
-    """Let IPython show the message alone: the line it came from is the one just typed."""
-    error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[method-assign]
-    return error
 
 
 def _allow_an_empty_body(lines: list[str]) -> list[str]:

@@ -22,11 +22,12 @@ def show(recipe: QuickJob, spec: Combobulation | None) -> None:
     """
     for part in (recipe, spec):
         if part is not None:
-            _display(part)
+            display(part)
 
 
-def _display(thing: object) -> None:
-    from IPython.display import display
+def display(thing: object) -> None:
+    """Show something in the cell that is being run."""
+    from IPython import display as ipython
 
-    plainly: Any = display  # IPython leaves it without types
+    plainly: Any = ipython.display  # IPython leaves it without types
     plainly(thing)
