@@ -58,6 +58,18 @@ def read_without_ssh(
     return _settings(alias, values)
 
 
+def aliases() -> list[str]:
+    """Return the names that the configuration gives hosts, in its order; patterns are left out."""
+    own = config_file()
+    path = own or home() / ".ssh/config"
+    try:
+        lines = list(_lines("", path, home() / ".ssh", 0))
+    except TransportError:
+        return []  # who connects is told what is wrong with it
+    found = [word for key, words, _ in lines if key == "host" for word in words]
+    return list(dict.fromkeys(word for word in found if not re.search(r"[*?!]", word)))
+
+
 def _settings(alias: str, values: dict[str, list[str]]) -> Settings:
     hostname = values.get("hostname", ["%h"])[0].replace("%h", alias).replace("%n", alias)
     values["hostname"] = [hostname]

@@ -214,7 +214,8 @@ export function linesOf(store, axis, weight) {
         label: held ? "validation" : "train",
         run: run.label,
         held,
-        colour: place % COLOURS,
+        // Alone, the two curves of a run differ in colour; beside others, each run has its own.
+        colour: store.runs.size === 1 && held ? 1 : place % COLOURS,
         x: along(one, axis, start),
         y: one.value,
         raw: behind ? behind.value : [],

@@ -140,7 +140,7 @@ export class Terminal {
       default:
     }
     if (code < 0x20 || code === 0x7f) {
-      this._shown(String.fromCharCode(code === 0x7f ? 0x2421 : 0x2400 + code));
+      this._shown(`^${String.fromCharCode(code ^ 0x40)}`); // as `cat -v` writes it: ^G
       return 1;
     }
     if (code < 0xa0) {
@@ -167,7 +167,7 @@ export class Terminal {
     if ("]PX^_".includes(kind)) return this._string(all, at);
     if (" #%()*+-./".includes(kind)) return at + 2 === all.length ? 0 : 3; // character sets
     if (kind >= "0" && kind <= "~") return 2; // keypad, saved cursors: nothing to see
-    this._shown("\u241b");
+    this._shown("^[");
     return 1;
   }
 
@@ -176,7 +176,7 @@ export class Terminal {
     let end = at + 2;
     while (end < all.length && all[end] >= " " && all[end] <= "?") end++;
     if (end - at > LONGEST_SEQUENCE || (end < all.length && !(all[end] >= "@" && all[end] <= "~"))) {
-      this._shown("\u241b"); // no sequence after all
+      this._shown("^["); // no sequence after all
       return 1;
     }
     if (end === all.length) return 0;
@@ -194,7 +194,7 @@ export class Terminal {
         if (all[end + 1] === "\\") return end + 2 - at;
       }
       if (one === "\n" || one === ESC || end - at > LONGEST_SEQUENCE) {
-        this._shown("\u241b");
+        this._shown("^[");
         return 1;
       }
     }
