@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from theseus.cli.call import CallError
+from theseus.cli.call import CallError, WorkError, is_presented, present
 
 app = typer.Typer()
 
@@ -30,6 +30,25 @@ def help_(
         msg = f"there is no command '{words[0]}'{did_you_mean(words[0], known)}"
         raise CallError(msg)
     call([*words, "--help"], prog=top.info_name or "theseus")
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Say what is installed where, what is missing, and the fix."""
+    import json
+
+    from theseus.doctor import diagnose
+
+    report = diagnose()
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=1))
+    else:
+        present(report)
+    # In a notebook the table says it all; a red block below it would say it again.
+    if report.broken and not is_presented():
+        raise WorkError(report.verdict)
 
 
 @app.command(

@@ -44,6 +44,11 @@ def present(thing: object) -> None:
     _present.get()(thing)
 
 
+def is_presented() -> bool:
+    """Return whether a notebook shows what is found, and not a terminal."""
+    return _present.get() is not typer.echo
+
+
 @contextmanager
 def presenting(show: Callable[[object], None]) -> Iterator[None]:
     """Let `show` take what commands present, in place of its text going to the output."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 from omegaconf import DictConfig
+from omegaconf.errors import GrammarParseError
 
 from theseus.config import ConfigError, InvalidValueError, describe, load
 from theseus.errors import UserError
@@ -127,6 +128,9 @@ def _set_below(
             yield _at(value_node, str(error))
         except ConfigError as error:
             yield _at(key_node, str(error))
+        except GrammarParseError as error:
+            told = str(error).split("\n", maxsplit=1)[0]
+            yield _at(value_node, f"{key}: an interpolation is `${{key}}`: {told}")
         except yaml.MarkedYAMLError as error:
             yield _not_yaml(error)
 
