@@ -87,12 +87,12 @@ def test_block_rematerialisation_keeps_one_input_per_layer() -> None:
     assert kept == 12 * (2 * 128 * 64 * 4)
 
 
-def test_attention_without_flash_keeps_two_arrays_of_scores() -> None:
+def test_attention_without_flash_keeps_its_weights() -> None:
     plain = activation_bytes(SIZES, [], ShardingPolicy(), MeshShape()).kept
     flash = dataclasses.replace(SIZES, flash=True)
     without = activation_bytes(flash, [], ShardingPolicy(), MeshShape()).kept
     scores, lse = 2 * 4 * 128 * 128, 2 * 4 * 128
-    assert plain - without == 12 * (2 * 4 * scores - 4 * lse)
+    assert plain - without == 12 * (4 * scores - 4 * lse)
 
 
 def test_logits_are_a_chunk_and_its_gradient_in_float32() -> None:

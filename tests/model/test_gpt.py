@@ -131,6 +131,24 @@ def test_attention_is_softmax_of_scaled_products_over_the_past() -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_gradients_of_attention_are_those_of_its_definition(packed: bool) -> None:
+    q, k, v, weights = jax.random.normal(jax.random.key(0), (4, 2, 3, 7, 4))
+    segments = jnp.array([[1, 1, 2, 2, 2, 3, 0], [1, 1, 1, 1, 1, 0, 0]]) if packed else None
+
+    def plain(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        seen = jnp.tril(jnp.ones((7, 7), bool))[None, None]
+        if segments is not None:
+            seen = seen & (segments[:, None, :, None] == segments[:, None, None, :])
+        exponentials = jnp.exp(jnp.where(seen, q @ k.swapaxes(-1, -2) / 2.0, -jnp.inf))  # √4
+        return (exponentials / exponentials.sum(-1, keepdims=True)) @ v
+
+    mine = jax.grad(lambda *a: (causal_attention(*a, segments) * weights).sum(), (0, 1, 2))
+    theirs = jax.grad(lambda *a: (plain(*a) * weights).sum(), (0, 1, 2))
+    for found, expected in zip(mine(q, k, v), theirs(q, k, v), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
 def test_rotary_angles_are_exact_far_into_the_context() -> None:
     # At position 4095 the angle of the fastest pair is 4095 radians: bfloat16 would be off by 8.
     x = jnp.ones((1, 1, 4096, 4), jnp.bfloat16)

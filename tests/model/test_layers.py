@@ -43,7 +43,9 @@ def test_layer_norm_and_its_derivatives_are_those_of_the_formula() -> None:
     def total(function: object) -> object:
         return lambda *given: (function(*given) * weights).sum()  # type: ignore[operator]
 
-    mine = jax.value_and_grad(total(lambda *a: layer_norm(1e-5, *a)), argnums=(0, 1, 2))  # type: ignore[arg-type]
+    mine = jax.value_and_grad(
+        total(lambda *a: layer_norm(1e-5, jnp.dtype(jnp.float32), *a)), argnums=(0, 1, 2)
+    )  # type: ignore[arg-type]
     theirs = jax.value_and_grad(total(plain), argnums=(0, 1, 2))  # type: ignore[arg-type]
     found, expected = mine(x, scale, bias), theirs(x, scale, bias)
     jax.tree.map(
@@ -53,7 +55,7 @@ def test_layer_norm_and_its_derivatives_are_those_of_the_formula() -> None:
 
 def test_layer_norm_computes_in_float32_whatever_it_is_given() -> None:
     x = (jax.random.normal(jax.random.key(0), (8, 256)) + 100).astype(jnp.bfloat16)
-    found = layer_norm(1e-5, x, jnp.ones(256), jnp.zeros(256))
+    found = layer_norm(1e-5, x.dtype, x, jnp.ones(256), jnp.zeros(256))
     wide = np.asarray(x, np.float64)
     expected = (wide - wide.mean(-1, keepdims=True)) / wide.std(-1, keepdims=True)
     assert found.dtype == jnp.bfloat16

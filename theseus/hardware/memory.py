@@ -259,8 +259,7 @@ def activation_bytes(
     * both inputs of the norms and what they return: 4D, whole on every tensor-parallel device;
     * q, k, v and the output of attention: 4D / t;
     * the input of GELU and what it returns: 2F / t;
-    * without flash attention the weights, in float32 and in c: H·T / t each; with it one float32
-      per head and position;
+    * without flash attention its weights: H·T / t; with it one float32 per head and position;
     * with dropout two masks of one byte: 2D.
 
     `dots` keeps the input of the block and what its products return: 2D + (3D + F) / t. `block`
@@ -274,8 +273,8 @@ def activation_bytes(
     if sizes.flash:
         attention = attention_work = per_head * FLOAT32
     else:
-        attention = per_head * sizes.length * (FLOAT32 + c)
-        attention_work = attention
+        attention = per_head * sizes.length * c
+        attention_work = 2 * per_head * sizes.length * FLOAT32  # scores, or gradients of weights
     masks = 2 * positions * width if sizes.dropout else 0
     layer = positions * c * (4 * width + (4 * width + 2 * hidden) / t) + attention + masks
     block = positions * c * width

@@ -37,7 +37,7 @@ class Block(nn.Module):
             self.n_head, self.n_layers, self.bias, self.dtype, name="attention"
         )
         mlp = MLP(self.intermediate_size, self.n_layers, self.bias, self.dtype, name="mlp")
-        y = LayerNorm(self.layer_norm_eps, self.bias, name="attention_norm")(x)
+        y = LayerNorm(self.layer_norm_eps, self.bias, self.dtype, name="attention_norm")(x)
         x = constrain(x + drop(attention(y, rotation, segments)), "batch")
-        y = LayerNorm(self.layer_norm_eps, self.bias, name="mlp_norm")(x)
+        y = LayerNorm(self.layer_norm_eps, self.bias, self.dtype, name="mlp_norm")(x)
         return constrain(x + drop(mlp(y)), "batch"), None

@@ -16,7 +16,7 @@ LOGITS = ("batch", None, "vocab")
 
 # Logits of one chunk on one device: large enough for an efficient matrix product, small beside the
 # model. Each chunk reads and writes the whole gradient of the embedding: a GPU wants few of them.
-CHUNK_LOGITS = {"cpu": 2**25}
+CHUNK_LOGITS = {"cpu": 2**24}
 CHUNK_LOGITS_ELSEWHERE = 2**27
 
 Unembed = Callable[[Any, jax.Array], jax.Array]

@@ -12,10 +12,11 @@ from theseus.model.layers.initializers import ones, zeros
 
 
 class LayerNorm(nn.Module):
-    """Normalise over the last axis, in float32; the result has the dtype of the input."""
+    """Normalise over the last axis, in float32; the result has the dtype that is asked for."""
 
     epsilon: float
     bias: bool
+    dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -25,12 +26,14 @@ class LayerNorm(nn.Module):
         bias = jnp.zeros((width,), jnp.float32)
         if self.bias:
             bias = self.param("bias", zeros(("embed",)), (width,), jnp.float32)
-        return layer_norm(self.epsilon, x, scale, bias)
+        return layer_norm(self.epsilon, self.dtype, x, scale, bias)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def layer_norm(epsilon: float, x: jax.Array, scale: jax.Array, bias: jax.Array) -> jax.Array:
-    """Return (x − mean) / √(variance + ε) · scale + bias over the last axis, in the dtype of x.
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def layer_norm(
+    epsilon: float, dtype: jnp.dtype, x: jax.Array, scale: jax.Array, bias: jax.Array
+) -> jax.Array:
+    """Return (x − mean) / √(variance + ε) · scale + bias over the last axis, as `dtype`.
 
     Its backward pass keeps x alone, which the residual stream holds anyway; differentiated step by
     step it would keep four float32 arrays of that size.
@@ -42,7 +45,7 @@ def layer_norm(epsilon: float, x: jax.Array, scale: jax.Array, bias: jax.Array) 
     scale, bias
         (D,), float32.
     """
-    return _layer_norm_forward(epsilon, x, scale, bias)[0]
+    return _layer_norm_forward(epsilon, dtype, x, scale, bias)[0]
 
 
 def _normalised(epsilon: float, x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -54,15 +57,16 @@ def _normalised(epsilon: float, x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _layer_norm_forward(
-    epsilon: float, x: jax.Array, scale: jax.Array, bias: jax.Array
+    epsilon: float, dtype: jnp.dtype, x: jax.Array, scale: jax.Array, bias: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     normed, _ = _normalised(epsilon, x)
-    return (normed * scale + bias).astype(x.dtype), (x, scale)
+    return (normed * scale + bias).astype(dtype), (x, scale)
 
 
 def _layer_norm_backward(
-    epsilon: float, saved: tuple[jax.Array, jax.Array], cotangent: jax.Array
+    epsilon: float, dtype: jnp.dtype, saved: tuple[jax.Array, jax.Array], cotangent: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    del dtype  # the cotangent has it
     x, scale = saved
     normed, factor = _normalised(epsilon, x)
     cotangent = cotangent.astype(jnp.float32)
