@@ -163,7 +163,9 @@ class TheseusMagics(Magics):
 
             print(rehearse(spec))  # noqa: T201 - what the user asked to see
             return
-        panel.display(spec.submit(root=self._root, tell=print))
+        from theseus.notebook.run_card import RunCard
+
+        panel.display(RunCard(spec.submit(root=self._root, tell=print)))
 
 
 def _words(line: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,9 +22,26 @@ def show(recipe: QuickJob, spec: Combobulation | None) -> None:
     spec
         What the cell's first line asks for, or None when it asks for no hardware.
     """
-    for part in (recipe, spec):
-        if part is not None:
-            display(part)
+    from theseus.notebook.submit import SubmitPanel
+
+    display(recipe)
+    asked: Callable[[], Combobulation] = recipe.spec
+    hardware = None
+    if spec is not None:
+        from theseus.notebook.hardware import CombobulationWidget
+
+        hardware = CombobulationWidget(spec, recipe=recipe)
+        chosen = hardware
+        display(hardware)
+
+        def asked() -> Combobulation:
+            # What was typed since counts, in the form as in the hardware.
+            return replace(recipe.spec(), resources=chosen.value.resources)
+
+    where = SubmitPanel(asked, root=recipe.root)
+    if hardware is not None:
+        hardware.observe(lambda _: where.refresh(), "value")
+    display(where)
 
 
 def display(thing: object) -> None:

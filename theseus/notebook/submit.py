@@ -84,6 +84,7 @@ class SubmitPanel(Widget):
         self._desk: Desk | None = None
         self._record = Record()
         self._steps: Steps | None = None
+        self._again = self._closed = False
         self._changing = threading.RLock()
         self._now: Panel = self._first()
         super().__init__(key=uuid4().hex, panel=dict(self._now))
@@ -134,10 +135,12 @@ class SubmitPanel(Widget):
             self._add(message)
 
     def refresh(self) -> None:
-        """Ask the hosts, on a thread; a question that is under way is not asked twice."""
+        """Ask the hosts, on a thread; while they are asked, once more after that."""
         with self._changing:
             if self._now["probing"]:
+                self._again = True  # what is asked for may have changed meanwhile
                 return
+            self._again = False
             self._change(probing=True, trouble="")
         threading.Thread(target=self._probe, name="theseus probe", daemon=True).start()
 
@@ -161,6 +164,8 @@ class SubmitPanel(Widget):
         except Exception as error:
             self._change(probing=False, trouble=f"{type(error).__name__}: {error}")
             raise
+        if self._again and not self._closed:
+            self.refresh()
 
     def _known(self) -> Inventory:
         return load_inventory(self._inventory, root=self._root)
@@ -275,6 +280,7 @@ class SubmitPanel(Widget):
 
     def close(self) -> None:
         """End the threads, and the widget."""
+        self._closed = True
         if self._desk is not None:
             self._desk.close()
         super().close()
