@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import importlib
 import os
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-_SENDING = "theseus.dispatch.submission"
+# By name: sending and showing know recipes, a recipe does not know how it is sent or shown.
+_SENDING, _SHOWING = "theseus.dispatch.submission", "theseus.notebook.hardware"
+_REHEARSING = "theseus.dispatch.rehearsal"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -246,6 +249,7 @@ class Combobulation:
         *,
         project: str | None = None,
         group: str | None = None,
+        dry_run: bool = False,
         **options: Any,
     ) -> Any:
         """Send it to the first host that fits, and return the run as soon as it is launched.
@@ -254,6 +258,8 @@ class Combobulation:
         ----------
         name, project, group
             How the run is called, instead of what the recipe says.
+        dry_run
+            Send nothing, ask no host; return what would be sent, and the script of a queue.
         options
             As for `theseus.dispatch.submit`: `hosts`, `fresh`, `inventory` and so on.
 
@@ -263,7 +269,8 @@ class Combobulation:
             With `.state`, `.logs(follow=True)`, `.metrics()`, `.cancel()`, `.fetch()`, `.wait()`.
         """
         spec = self if name is None else self.named(name, project, group)
-        # By name: sending knows recipes, a recipe does not know how it is sent.
+        if dry_run:
+            return importlib.import_module(_REHEARSING).rehearse(spec, **options)
         return importlib.import_module(_SENDING).submit(spec, **options)
 
     # Comparing and showing
@@ -286,6 +293,14 @@ class Combobulation:
 
     def _repr_html_(self) -> str:
         return self._card().html()
+
+    def _repr_mimebundle_(self, **_: Any) -> Any:
+        # A notebook shows the hardware widget, with text and HTML beside it; nothing else opens one.
+        if "ipykernel" in sys.modules and (plain := sys.modules.get("IPython")):
+            shell = plain.get_ipython()
+            if getattr(shell, "kernel", None) is not None:
+                return importlib.import_module(_SHOWING).bundle(self)
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def _card(self) -> Card:
         asked = self.resources

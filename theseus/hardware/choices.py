@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from theseus.hardware.fitting import REMATS, Setting, Workload
+from theseus.hardware.fitting import REMATS, Setting, Workload, micro_batch
 from theseus.hardware.sharding import Indivisible, divisors, indivisible, optimizer_rules
 
 # Numbers of chips that are offered beside those in use: what machines and their groups have.
@@ -109,8 +109,19 @@ def choices(work: Workload | None, setting: Setting) -> Choices:
         fsdp=_noted(fsdp, idle if alone else ""),
         zero=_noted(zero, idle if alone else ("fsdp does this, too" if policy.fsdp else "")),
         remat=tried(REMATS, lambda value: replace(setting, remat=value)),
-        rows=tried(_rows(work, setting), lambda value: replace(setting, rows=value)),
+        rows=_derived(
+            work, setting, tried(_rows(work, setting), lambda value: replace(setting, rows=value))
+        ),
     )
+
+
+def _derived(
+    work: Workload | None, setting: Setting, rows: tuple[Choice, ...]
+) -> tuple[Choice, ...]:
+    unset, *others = rows
+    if work is not None and unset.legal:
+        unset = replace(unset, note=str(micro_batch(work, replace(setting, rows=None))))
+    return (unset, *others)
 
 
 def _noted(pair: tuple[Choice, ...], note: str) -> tuple[Choice, ...]:

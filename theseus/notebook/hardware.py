@@ -24,7 +24,7 @@ from theseus.hardware.resources import Resources, parse_size
 from theseus.notebook import front
 from theseus.notebook import hardware_state as state
 from theseus.notebook.estimating import Estimates, question
-from theseus.notebook.widget import Widget
+from theseus.notebook.widget import Widget, live
 from theseus.quick import QuickJob
 from theseus.sizing import (
     REMAT,
@@ -40,7 +40,7 @@ from theseus.sizing import (
 if TYPE_CHECKING:
     from theseus.dispatch.inventory import Inventory
 
-ESTIMATING = "estimating…"
+ESTIMATING, ASKING = "estimating…", "asking…"  # the front end knows these words
 _RESOURCES = ("chips", "gpus", "nodes", "cpus", "memory", "clusters", "avoid")
 _SHARDING = ("tp", "fsdp", "zero")
 _KEYS = {"rows": ROWS, "remat": REMAT}
@@ -77,10 +77,10 @@ class CombobulationWidget(Widget):
     asked = traitlets.Dict().tag(sync=True)
     offered = traitlets.Dict().tag(sync=True)
     memory = traitlets.Dict().tag(sync=True)
-    ways = traitlets.List().tag(sync=True)
+    ways: Any = traitlets.List().tag(sync=True)
     hosts = traitlets.Dict().tag(sync=True)
     code = traitlets.Dict().tag(sync=True)
-    catalogue = traitlets.List().tag(sync=True)
+    catalogue: Any = traitlets.List().tag(sync=True)
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class CombobulationWidget(Widget):
         self._changed: dict[str, Any] = {}
         self._trusting, self._why = False, ""
         self._key: Any = None
-        self._probing: str = ""
+        self._known: Inventory | None = None
+        self._probing = ""
         self._yaml = False
         self._estimates = Estimates(self._estimated)
         self.sizing = Sizing(spec)
@@ -166,7 +167,7 @@ class CombobulationWidget(Widget):
         offered = state.ways(self.sizing)
         if shown not in offered:
             raise HardwareError("that was offered for other choices than these; look again")
-        way = self.sizing.ways[offered.index(shown)]  # type: ignore[arg-type]
+        way = self.sizing.ways[offered.index(shown)]
         self._change(resources_of(self.sizing, way), changes_of(self.sizing.setting, way))
 
     def _change(self, asked: Resources, values: Mapping[str, Any]) -> None:
@@ -225,7 +226,7 @@ class CombobulationWidget(Widget):
         known = Estimates.known(key)
         self.sizing = Sizing(spec, known)
         self._why = "" if known else ESTIMATING
-        if known is None:
+        if known is None and live():  # where nobody looks, nothing works on after the cell
             self._estimates.ask(key, ask)
 
     def _estimated(self, key: Any, work: Any, why: str) -> None:
@@ -258,11 +259,9 @@ class CombobulationWidget(Widget):
 
         given = self._inventory
         try:
-            self._known = (
-                given
-                if isinstance(given, Inventory)
-                else load_inventory(None if given is None else Path(given))
-            )
+            if not isinstance(given, Inventory):
+                given = load_inventory(None if given is None else Path(given))
+            self._known, self._probing = given, ""
         except UserError as error:
             self._known, self._probing = None, str(error)
         self._show_hosts()
@@ -271,7 +270,7 @@ class CombobulationWidget(Widget):
         from theseus.dispatch.candidates import candidates
         from theseus.dispatch.registry import recalled_hosts
 
-        known = getattr(self, "_known", None)
+        known = self._known
         found = candidates(known, self.value.resources, recalled_hosts()) if known else []
         clusters = sorted({host.cluster.name for host in known.hosts.values()}) if known else []
         self.hosts = {"hosts": state.hosts(found), "status": self._probing, "clusters": clusters}
@@ -279,21 +278,26 @@ class CombobulationWidget(Widget):
     def probe(self) -> None:
         """Ask all hosts what is free, on a thread; what they say is kept for everybody."""
         with self.lock:
-            if self._probing == "asking…" or getattr(self, "_known", None) is None:
-                self._look_at_hosts()
+            if self._probing == ASKING:
                 return
-            self._probing = "asking…"
+            self._look_at_hosts()  # the file may have changed
+            if self._known is None:
+                return
+            self._probing = ASKING
             self._show_hosts()
-            threading.Thread(target=self._probe, name="theseus probe", daemon=True).start()
+            work = (self._known, self.value.resources)
+            threading.Thread(
+                target=self._probe, args=work, name="theseus probe", daemon=True
+            ).start()
 
-    def _probe(self) -> None:
+    def _probe(self, known: Inventory, wanted: Resources) -> None:
         from theseus.dispatch.reaching import reach
         from theseus.dispatch.registry import remember_hosts
         from theseus.dispatch.solve import solve
 
         why = ""
         try:
-            remember_hosts(solve(self._known, self.value.resources, connect=reach).verdicts)
+            remember_hosts(solve(known, wanted, connect=reach).verdicts)
         except UserError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - told where the hosts are shown
@@ -331,7 +335,7 @@ def after_each_cell(call: Callable[[], None]) -> None:
     """Call a bound method when a cell has ended, for as long as its object lives."""
     import IPython
 
-    shell = IPython.get_ipython()  # type: ignore[no-untyped-call]
+    shell = IPython.get_ipython()
     if shell is None:
         return
     method = weakref.WeakMethod(call)
@@ -346,4 +350,9 @@ def after_each_cell(call: Callable[[], None]) -> None:
     shell.events.register("post_run_cell", ended)
 
 
-__all__ = ["CombobulationWidget", "HardwareError", "NoEstimateError"]
+def bundle(spec: Combobulation) -> Any:
+    """Return how a `Combobulation` shows itself in a notebook, with its metadata."""
+    return CombobulationWidget(spec)._repr_mimebundle_()
+
+
+__all__ = ["CombobulationWidget", "HardwareError", "NoEstimateError", "bundle"]

@@ -162,10 +162,10 @@ function list(key, offers, value, chosen, empty) {
       const index = event.target.selectedIndex;
       chosen(values[index][0]);
     },
-  }, ...values.map(([one, why]) => h("option", {
+  }, ...values.map(([one, why, note]) => h("option", {
     value: String(one), disabled: Boolean(why) && one !== value, selected: one === value,
     title: why || null,
-  }, `${one ?? empty}${why ? ` — ${why}` : ""}`)));
+  }, `${one ?? empty}${why ? ` — ${why}` : note ? ` (${note})` : ""}`)));
   return select;
 }
 
@@ -258,7 +258,7 @@ function split(state, choose) {
   }
   return [
     h("div", { class: "hw-grid" }, ...controls),
-    reasons.length ? h("ul", { class: "hw-reasons", id: "" },
+    reasons.length ? h("ul", { class: "hw-reasons" },
       ...reasons.map((text) => h("li", {}, text))) : null,
     meshOf(memory, asked),
   ];
@@ -285,7 +285,9 @@ function buttons(key, label, offers, value, choose, reasons, hint) {
       onclick: () => { if (!reason && one !== value) choose(key, one); },
     }, String(one));
   });
-  for (const [reason, ones] of why) reasons.push(`${key} ${ones.join(", ")}: ${reason}`);
+  for (const [reason, ones] of why) {
+    reasons.push(reason.startsWith(`${key} `) ? reason : `${key} ${ones.join(", ")}: ${reason}`);
+  }
   const group = h("span", { role: "radiogroup", "aria-label": label, class: "hw-radios" }, ...radios);
   group.addEventListener("keydown", (event) => arrows(event, radios));
   return h("div", { class: "hw-field", title: hint }, h("span", {}, key), group);
@@ -349,9 +351,11 @@ function memoryPart(state, wire) {
 function hostsPart(state, wire) {
   const { hosts, status } = state.hosts;
   const busy = status === "asking…";
-  const able = hosts.filter((one) => one.could !== false).length;
+  const able = hosts.filter((one) => one.could).length;
+  const unknown = hosts.filter((one) => one.could === null).length;
+  const more = unknown ? `, ${unknown} not known` : "";
   const head = h("div", { class: "hw-row" },
-    h("h4", {}, hosts.length ? `Hosts that could take it: ${able} of ${hosts.length}` : "Hosts"),
+    h("h4", {}, hosts.length ? `Hosts that could take it: ${able} of ${hosts.length}${more}` : "Hosts"),
     h("button", {
       "data-key": "probe", disabled: busy, title: "ask all hosts what is free now",
       onclick: () => wire.send({ type: "probe" }),
