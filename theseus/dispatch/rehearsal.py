@@ -13,17 +13,23 @@ from theseus.dispatch.bundle import LIMIT, PROJECT, Bundle, gather, size_text
 from theseus.dispatch.environment import plan
 from theseus.dispatch.identity import Identified, identify_run
 from theseus.dispatch.inventory import Host, Inventory, load_inventory
+from theseus.dispatch.queued import queued_text
 from theseus.dispatch.registry import Registry
 from theseus.dispatch.secrets import SHOWN
+from theseus.dispatch.shipping import Shipment
 from theseus.dispatch.submission import Later
 from theseus.errors import UserError
 from theseus.runs import names
 from theseus.runs.claim import group_path
 
 _SHOWN = 8
+_QUEUED = {
+    "slurm": "the script for sbatch (partition and GRES are chosen when the cluster is asked)",
+    "volcano": "the Volcano job",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rehearsal:
     """A submission that is not made.
 
@@ -33,12 +39,15 @@ class Rehearsal:
         Those that would be asked, in order.
     known
         What is known here of the same run, in one line; empty when it would be new.
+    queued
+        Host → what its queue would be given, without secrets.
     """
 
     identified: Identified
     bundle: Bundle
     hosts: tuple[Host, ...]
     known: str
+    queued: Mapping[str, str]
 
     @property
     def id(self) -> str:
@@ -78,6 +87,7 @@ class Rehearsal:
             "root": host.cluster.root,
             "environment": self._prepared(host),
             "env": shown_environment(host),
+            "queued": self.queued.get(host.name),
         }
 
     def _prepared(self, host: Host) -> str:
@@ -116,7 +126,17 @@ class Rehearsal:
                 lines.append(
                     f"    env {' '.join(f'{name}={value}' for name, value in env.items())}"
                 )
+        for host in self.hosts:
+            if text := self.queued.get(host.name):
+                lines += ["", f"{host.name}: {_QUEUED[host.type]}", *indented(text)]
         return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def indented(text: str) -> list[str]:
+    """Return the lines of a text, set off from what is said around them."""
+    return [f"  {line}".rstrip() for line in text.rstrip("\n").split("\n")]
 
 
 def shown_environment(host: Host) -> Mapping[str, str]:
@@ -133,13 +153,18 @@ def rehearse(
     inventory: Inventory | str | Path | None = None,
     hosts: Sequence[str] | None = None,
     code: str | Path | None = None,
+    root: str | Path | None = None,
+    fresh: bool = False,
     limit: int = LIMIT,
 ) -> Rehearsal:
     """Return what submitting the recipe would send; see `theseus.dispatch.submit`."""
     known = (
         inventory
         if isinstance(inventory, Inventory)
-        else load_inventory(None if inventory is None else Path(inventory))
+        else load_inventory(
+            None if inventory is None else Path(inventory),
+            root=None if root is None else Path(root),
+        )
     )
     chosen = [known.host(name) for name in (hosts or known.priority)]
     chosen = [host for host in chosen if _may_take(spec, host)]
@@ -148,9 +173,22 @@ def rehearse(
     gathering = Later(gather, Path(code or Path.cwd()), limit=limit) if early else None
     identified = identify_run(spec)
     gathering = gathering or Later(gather, identified.source or Path.cwd(), limit=limit)
-    again = Registry().of_base(identified.base)
+    registry = Registry()
+    again = registry.of_base(identified.base)
     told = "" if again is None else f"the same run is known here: {again.state} on {again.host}"
-    return Rehearsal(identified, gathering.result(), tuple(chosen), told)
+    bundle = gathering.result()
+    shipment = Shipment(identified, bundle, known, registry, again, fresh, lambda _: None)
+    queued = {host.name: text for host in chosen if (text := _queued(shipment, host))}
+    return Rehearsal(identified, bundle, tuple(chosen), told, queued)
+
+
+def _queued(shipment: Shipment, host: Host) -> str:
+    try:
+        return queued_text(shipment, host)
+    except (
+        UserError
+    ) as error:  # a wrong group, a value that cannot be written: said, as it would be
+        return f"cannot be written: {error}"
 
 
 def _may_take(spec: Combobulation, host: Host) -> bool:
