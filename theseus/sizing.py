@@ -23,7 +23,7 @@ from theseus.hardware.chips import Chip, chip, chips
 from theseus.hardware.choices import Choices, choices, obstacle
 from theseus.hardware.fitting import REMATS, Fit, Setting, Workload, fit
 from theseus.hardware.memory import in_words
-from theseus.hardware.remedies import Way, ways_to_fit
+from theseus.hardware.remedies import Way, ways_to_fit, ways_to_train
 from theseus.hardware.resources import Resources
 from theseus.job import Job
 
@@ -91,8 +91,13 @@ class Sizing:
 
     @cached_property
     def ways(self) -> list[Way]:
-        """How to make it fit, those that cost least speed first; none when it fits."""
+        """How to make it fit, those that cost least speed first; none when it fits.
+
+        Where it cannot be trained at all: the nearest that can.
+        """
         found = self.fit
+        if self.work is not None and self.obstacle:
+            return ways_to_train(self.work, self.setting, capacity=self.spec.resources.memory)
         if self.work is None or found is None or found.word not in ("tight", "does not fit"):
             return []
         named = () if on_processors(self.spec.resources) else self.named
@@ -110,7 +115,8 @@ class Sizing:
     def lines(self) -> list[str]:
         """Return what there is to say, a line each."""
         if self.obstacle:
-            return [f"cannot be trained so: {self.obstacle}"]
+            nearest = [f"what can is {way}" for way in self.ways]
+            return [f"cannot be trained so: {self.obstacle}", *nearest]
         found = self.fit
         if found is None:
             return []
@@ -287,13 +293,27 @@ def is_known_here(spec: Combobulation) -> bool:
 
 
 def told(spec: Combobulation) -> str:
-    """Return what the command line says of the memory of a recipe; empty where there is nothing."""
+    """Return what the command line says of the memory of a recipe that asks for chips, or nothing."""
+    if on_processors(spec.resources):
+        return ""
     try:
         return str(sized(spec, workload_of(spec)))
     except NoEstimateError:
         return ""
     except UserError as error:
         return f"  memory    not estimated: {error}"
+
+
+def plain(spec: Combobulation) -> dict[str, Any] | None:
+    """Return the same as plain values; None where there is nothing to say."""
+    if on_processors(spec.resources):
+        return None
+    try:
+        return sized(spec, workload_of(spec)).plain()
+    except NoEstimateError:
+        return None
+    except UserError as error:
+        return {"error": str(error)}
 
 
 def sized(spec: Combobulation, work: Workload | None) -> Sizing:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from theseus import sizing
 from theseus.cli.call import CallError, WorkError, WorkStopped
 from theseus.cli.options import Asked
 from theseus.combobulation import Combobulation
@@ -38,7 +39,8 @@ def write(spec: Combobulation, file: Path, *, force: bool) -> str:
         msg = f"{file} exists and says something else; --force replaces it"
         raise CallError(msg)
     spec.save(file)
-    return f"wrote {file}\n{spec}"
+    needs = sizing.told(spec)
+    return f"wrote {file}\n{spec}" + (f"\n{needs}" if needs else "")
 
 
 def run(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from theseus.dispatch.dispatched import DispatchedRun
 
 _WEEK = 7 * 86400
+_TAIL = 20  # lines of a log with which watching begins
 
 
 # Submitting
@@ -116,11 +117,15 @@ def dry_run(
     *,
     as_json: bool,
 ) -> str:
-    """Return what would be sent where; no host is asked."""
+    """Return what would be sent where, and what of it fits; no host is asked."""
+    from theseus import sizing
     from theseus.dispatch.rehearsal import rehearse
 
     told = rehearse(spec, inventory=inventory, hosts=hosts or None, **_limit(limit))
-    return json.dumps(told.plain(), indent=1) if as_json else str(told)
+    if as_json:
+        return json.dumps({**told.plain(), "memory": sizing.plain(spec)}, indent=1)
+    needs = sizing.told(spec)
+    return f"{told}\n\n{needs}" if needs else str(told)
 
 
 # Watching
@@ -215,7 +220,10 @@ def logs(word: str, *, follow: bool, rank: int | None, tail: int | None) -> None
     log = run.logs(follow, rank=rank, tail=tail, tell=tell)
     try:
         with as_work():
-            for event in log.events():
+            if len(log.ranks) > 1:
+                for shown in log:
+                    print(shown, end="", flush=True)
+            for event in () if len(log.ranks) > 1 else log.events():
                 if isinstance(event, Notice):
                     tell(event.text)
                 elif out is not None:
@@ -233,6 +241,27 @@ def logs(word: str, *, follow: bool, rank: int | None, tail: int | None) -> None
     if entry.ended and entry.state != "finished":
         msg = f"'{entry.name}' ({entry.id}) {entry.state}{f': {entry.reason}' if entry.reason else ''}"
         raise WorkError(msg)
+
+
+CARDS = "theseus.notebook.run_card:watch"
+
+
+def watch(names: Sequence[str]) -> None:
+    """Show runs and follow their logs; in a notebook, show a card for each."""
+    from theseus.cli.call import is_presented
+
+    if is_presented():
+        import importlib  # by name: a notebook knows the command line, which does not know it
+
+        module, function = CARDS.split(":")
+        getattr(importlib.import_module(module), function)(names)
+        return
+    for word in names:
+        print(status(word, as_json=False), flush=True)
+    if len(names) == 1:
+        logs(names[0], follow=True, rank=None, tail=_TAIL)
+    else:
+        several_logs(names, follow=True, rank=None, tail=_TAIL)
 
 
 def several_logs(names: Sequence[str], *, follow: bool, rank: int | None, tail: int | None) -> None:
@@ -271,7 +300,11 @@ def cancel(word: str, *, as_json: bool) -> str:
     run = DispatchedRun.find(word)
     with as_work():
         state = run.cancel()
-    return json.dumps(_record(run.entry)) if as_json else _line(run.entry, state)
+    entry = run.entry
+    if as_json:
+        return json.dumps(_record(entry))
+    reason = entry.reason if entry.reason != "cancelled" else None
+    return _line(entry, f"{state}{f': {reason}' if reason else ''}")
 
 
 def fetch(word: str, to: Path | None, *, checkpoints: bool, as_json: bool) -> str:

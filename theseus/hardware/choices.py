@@ -85,14 +85,20 @@ def obstacle(work: Workload | None, setting: Setting) -> str:
 
 def choices(work: Workload | None, setting: Setting) -> Choices:
     """Return every choice, with the reason for those that cannot be made."""
-    policy = setting.policy
+    policy, now = setting.policy, obstacle(work, setting)
     alone = setting.devices == policy.tp
 
     def tried(values: Iterable[Any], change: Callable[[Any], Setting]) -> tuple[Choice, ...]:
         return tuple(Choice(value, obstacle(work, change(value))) for value in values)
 
+    def beside(values: Iterable[Any], change: Callable[[Any], Setting]) -> tuple[Choice, ...]:
+        # What stands in the way already is not the fault of these.
+        return tuple(
+            replace(one, why="") if one.why == now else one for one in tried(values, change)
+        )
+
     def spread(**on: bool) -> tuple[Choice, ...]:
-        return tried(
+        return beside(
             (False, True),
             lambda value: replace(setting, policy=policy.changed(**dict.fromkeys(on, value))),
         )
@@ -108,9 +114,9 @@ def choices(work: Workload | None, setting: Setting) -> Choices:
         ),
         fsdp=_noted(fsdp, idle if alone else ""),
         zero=_noted(zero, idle if alone else ("fsdp does this, too" if policy.fsdp else "")),
-        remat=tried(REMATS, lambda value: replace(setting, remat=value)),
+        remat=beside(REMATS, lambda value: replace(setting, remat=value)),
         rows=_derived(
-            work, setting, tried(_rows(work, setting), lambda value: replace(setting, rows=value))
+            work, setting, beside(_rows(work, setting), lambda value: replace(setting, rows=value))
         ),
     )
 

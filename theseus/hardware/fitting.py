@@ -195,7 +195,7 @@ class Fit:
     def __str__(self) -> str:
         total = in_words(self.estimate.total)
         if self.memory is None or self.free is None:
-            return f"{total} on each device"
+            return f"{total} on each {'machine' if self.chip == 'cpu' else 'device'}"
         share = f"{total} of {in_words(self.memory)}{f' on {self.chip}' if self.chip else ''}"
         if self.word == "does not fit":
             return f"{share}: does not fit, {in_words(-self.free)} too much"

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from theseus.hardware.chips import Chip
-from theseus.hardware.choices import obstacle
+from theseus.hardware.choices import COUNTS, obstacle
 from theseus.hardware.fitting import (
     REMATS,
     Fit,
@@ -77,12 +77,15 @@ class Way:
     def gain(self) -> str:
         """What it brings: bytes saved on each device, or the memory of another chip."""
         chip = self.setting.chip
+        if not self.saved and not self.cost:
+            return ""
         if self.changes[0].startswith(OTHER_CHIP_WORDS) and chip and chip.memory_bytes:
             return f"{in_words(chip.memory_bytes)} of memory"
         return f"{'−' if self.saved >= 0 else '+'}{in_words(abs(self.saved))}"
 
     def __str__(self) -> str:
-        return f"{', '.join(self.changes)}: {self.gain}, then {self.fit}"
+        gain = f"{self.gain}, " if self.gain else ""
+        return f"{', '.join(self.changes)}: {gain}then {self.fit}"
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,42 @@ def ways_to_fit(
         ]
 
     return least(tries) or least(list(_both(work, setting)))
+
+
+def ways_to_train(
+    work: Workload, setting: Setting, *, capacity: int | None = None, count: int = 3
+) -> list[Way]:
+    """Return settings that can be trained with, the nearest to one that cannot.
+
+    Chips and tensor parallelism are tried together, since each has to divide the other.
+    """
+
+    def far(devices: int, tp: int, policy: ShardingPolicy) -> tuple[float, ...]:
+        apart = abs(math.log2(devices / setting.devices))
+        return (
+            (devices != setting.devices) + (tp != setting.policy.tp) + (policy != setting.policy),
+            apart + abs(math.log2(tp / setting.policy.tp)),
+            devices,
+        )
+
+    policies = {setting.policy, setting.policy.changed(fsdp=False, zero=False)}
+    counts = sorted({*COUNTS, setting.devices})
+    tried = sorted(
+        product(counts, sorted({1, 2, 4, 8, setting.policy.tp}), policies),
+        key=lambda one: far(*one),
+    )
+    ways: list[Way] = []
+    for devices, tp, policy in tried:
+        rows = (setting.rows, None) if setting.rows is not None else (None,)
+        for asked in rows:
+            chosen = replace(setting, devices=devices, policy=replace(policy, tp=tp), rows=asked)
+            if not obstacle(work, chosen):
+                told = tuple(_changes(setting, chosen, ()))
+                ways.append(Way(chosen, told, 0, 0.0, fit(work, chosen, capacity)))
+                break
+        if len(ways) == count:
+            break
+    return ways
 
 
 def _least(
@@ -243,13 +282,13 @@ def _changes(before: Setting, after: Setting, unfit: Sequence[Chip]) -> Iterator
         without = ", ".join(one.name for one in unfit)
         yield f"without {without}" if without else f"chip {after.chip.name}"
     if after.devices != before.devices:
-        yield f"{after.devices} chips"
+        yield "1 chip" if after.devices == 1 else f"{after.devices} chips"
     if after.policy.tp != before.policy.tp:
         yield f"tp {after.policy.tp}"
     for name in ("zero", "fsdp"):
-        if getattr(after.policy, name) and not getattr(before.policy, name):
-            yield name
+        if getattr(after.policy, name) != getattr(before.policy, name):
+            yield name if getattr(after.policy, name) else f"no {name}"
     if after.rows != before.rows:
-        yield f"micro-batch {after.rows}"
+        yield f"micro-batch {'auto' if after.rows is None else after.rows}"
     if after.remat != before.remat:
         yield f"remat {after.remat}"

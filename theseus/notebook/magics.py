@@ -159,9 +159,9 @@ class TheseusMagics(Magics):
 
     def _send(self, spec: Combobulation, *, dry: bool) -> None:
         if dry:
-            from theseus.dispatch.rehearsal import rehearse
+            from theseus.cli.remote import dry_run
 
-            print(rehearse(spec))  # noqa: T201 - what the user asked to see
+            print(dry_run(spec, None, None, None, as_json=False))  # noqa: T201 - asked for
             return
         from theseus.notebook.run_card import RunCard
 

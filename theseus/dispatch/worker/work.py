@@ -16,6 +16,7 @@ from theseus.combobulation import Combobulation
 from theseus.dispatch.providers.base import COORDINATOR, PROCESS, PROCESSES
 from theseus.dispatch.worker.order import FILE, Order
 from theseus.errors import STOPPED, UserError
+from theseus.hardware.fitting import USABLE
 from theseus.job import Job, Recorder, StopRequested
 from theseus.runs import files, open_run, processes
 from theseus.runs.run import STATUS, Run
@@ -24,6 +25,7 @@ FAILED = 1
 _STARTED = "THESEUS_STARTED"
 # Read when a process begins, and so too late for a process that has begun.
 _EARLY = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON", "MALLOC", "GLIBC")
+_MEMORY = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")  # never both
 _KNOWN_ENDS = {"finished", "failed", "cancelled"}
 
 
@@ -113,6 +115,9 @@ def _surround(order: Order) -> None:
     if not order.chips and order.chip != "tpu":
         # A run on processors leaves the GPUs of its machine to others.
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if not any(name in os.environ for name in _MEMORY):
+        # JAX takes three quarters of a GPU when left alone; a recipe's estimate counts on this.
+        os.environ[_MEMORY[0]] = str(USABLE)
     os.environ["THESEUS_PROGRESS"] = "none"
     if any(name.startswith(_EARLY) for name in late) and _STARTED not in os.environ:
         os.environ[_STARTED] = "1"

@@ -112,7 +112,7 @@ export function hardware(root, wire) {
 /** @param {Record<string, any>} state */
 function head(state) {
   const { asked, memory } = state;
-  const chips = asked.chips.join(" or ") || (asked.gpus ? "any chip" : "no chips");
+  const chips = asked.chips.join(" or ") || (asked.gpus ? "any chip" : "processors only");
   const count = asked.gpus ? ` × ${asked.gpus}` : "";
   return [
     h("strong", {}, "Hardware"),
@@ -165,7 +165,7 @@ function list(key, offers, value, chosen, empty) {
   }, ...values.map(([one, why, note]) => h("option", {
     value: String(one), disabled: Boolean(why) && one !== value, selected: one === value,
     title: why || null,
-  }, `${one ?? empty}${why ? ` — ${why}` : note ? ` (${note})` : ""}`)));
+  }, `${one ?? empty}${why && one !== value ? ` — ${why}` : note ? ` (${note})` : ""}`)));
   return select;
 }
 
@@ -187,7 +187,8 @@ const whole = (text) => (text === "" ? null : /^\d+$/.test(text) ? Number(text) 
 
 /** @param {Record<string, any>} state @param {(name: string, value: any) => void} choose */
 function request(state, choose, picker) {
-  const { asked, offered, hosts } = state;
+  const { asked, memory, hosts } = state;
+  const offered = open(state.offered, memory);
   const counts = /** @type {Offer[]} */ ([[null, "", ""], [0, "", ""], ...offered.gpus]);
   const clusters = [...new Set([...hosts.clusters, ...asked.clusters])];
   return [
@@ -201,6 +202,18 @@ function request(state, choose, picker) {
       "main memory per node, such as 64G"),
     clusters.length ? clusterPart(clusters, asked, choose) : null,
   ];
+}
+
+/**
+ * Out of what cannot be trained every way is open: it may take two steps.
+ *
+ * @param {Record<string, Offer[]>} offered
+ * @param {Record<string, any>} memory
+ */
+function open(offered, memory) {
+  if (!memory.problem) return offered;
+  return Object.fromEntries(Object.entries(offered).map(([name, offers]) =>
+    [name, offers.map(([value, , note]) => [value, "", note])]));
 }
 
 /** A list of counts, with a way to write another one. */
@@ -237,7 +250,8 @@ function clusterPart(clusters, asked, choose) {
 
 /** @param {Record<string, any>} state @param {(name: string, value: any) => void} choose */
 function split(state, choose) {
-  const { asked, offered, memory } = state;
+  const { asked, memory } = state;
+  const offered = open(state.offered, memory);
   const reasons = [];
   const controls = [
     buttons("tp", "tensor parallel", offered.tp, asked.tp, choose, reasons,
@@ -318,7 +332,8 @@ function flag(key, offers, value, choose, reasons, hint) {
 function memoryPart(state, wire) {
   const { memory, ways } = state;
   if (memory.problem) {
-    return [h("p", { class: "hw-bad" }, `✕ Cannot be trained so: ${memory.problem}.`)];
+    return [h("p", { class: "hw-bad" }, `✕ Cannot be trained so: ${memory.problem}.`),
+      waysPart("The nearest that can", ways, wire, true)];
   }
   if (memory.status === "ask") {
     return [h("p", {}, "The class of this job came with a file. It is loaded only when you ask. ",
@@ -328,23 +343,35 @@ function memoryPart(state, wire) {
   if (memory.status) return [h("p", { class: "hw-muted", role: "status" }, memory.status)];
   const children = [barOf(memory)];
   if (ways.length) {
-    children.push(h("div", { class: "hw-ways" },
-      h("h4", {}, memory.word === "tight" ? "More room, least loss of speed first"
-        : "To make it fit, least loss of speed first"),
-      h("ol", {}, ...ways.map((way, index) => h("li", {},
-        h("span", { class: "hw-way" }, way.changes),
-        h("span", { class: "hw-number" }, way.gain),
-        h("span", { class: "hw-muted" }, way.then),
-        h("button", {
-          class: index === 0 && memory.word !== "tight" ? "primary" : "", "data-key": `way ${index}`,
-          "aria-label": `Apply ${way.changes}`,
-          onclick: () => wire.send({ type: "way", ...way }),
-        }, "Apply"))))));
+    const tight = memory.word === "tight";
+    children.push(waysPart(tight ? "More room, least loss of speed first"
+      : "To make it fit, least loss of speed first", ways, wire, !tight));
   } else if (memory.hopeless) {
     children.push(h("p", { class: "hw-bad" },
       "No other choice of hardware makes it fit: a smaller model would."));
   }
   return children;
+}
+
+/**
+ * @param {string} title
+ * @param {Record<string, string>[]} ways
+ * @param {Wire} wire
+ * @param {boolean} needed whether one of them is the thing to do next
+ */
+function waysPart(title, ways, wire, needed) {
+  if (!ways.length) return null;
+  return h("div", { class: "hw-ways" },
+    h("h4", {}, title),
+    h("ol", {}, ...ways.map((way, index) => h("li", {},
+      h("span", { class: "hw-way" }, way.changes),
+      h("span", { class: "hw-number" }, way.gain),
+      h("span", { class: "hw-muted" }, way.then),
+      h("button", {
+        type: "button", class: index === 0 && needed ? "primary" : "", "data-key": `way ${index}`,
+        "aria-label": `Apply ${way.changes}`,
+        onclick: () => wire.send({ type: "way", ...way }),
+      }, "Apply")))));
 }
 
 /** @param {Record<string, any>} state @param {Wire} wire */

@@ -25,7 +25,7 @@ export function barOf(memory) {
     marks.push(h("span", { class: "hw-limit", style: `left: ${share(memory.memory)}` }));
   }
   return h("figure", { class: "hw-bar-figure" },
-    h("figcaption", {}, h("span", { class: "hw-muted" }, "each device "), memory.text,
+    h("figcaption", {}, memory.memory !== null ? h("span", { class: "hw-muted" }, "each device ") : null, memory.text,
       memory.usable !== null ? h("span", { class: "hw-muted" }, " (a tenth is kept free)") : null),
     h("div", { class: `hw-bar ${memory.word.replaceAll(" ", "-")}`, role: "img",
       "aria-label": `${memory.text}: ${memory.parts.map(([name, , text]) => `${name} ${text}`).join(", ")}` },
