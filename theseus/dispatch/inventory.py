@@ -294,7 +294,8 @@ def state_folder() -> Path:
 
 
 def _only_local(here: Cluster) -> Inventory:
-    host = Host("local", "local", here, transport="local")
+    # Who has named no host has prepared none: what runs here is there, with all that it has.
+    host = Host("local", "local", here, transport="local", python=sys.executable or None)
     return Inventory({"local": host}, {"local": here}, ("local",), names_hosts=False)
 
 
