@@ -32,6 +32,7 @@ class Ran:
     """What came under one cell: messages of its own request."""
 
     status: str = ""
+    reply: dict[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     def all(self, kind: str) -> list[dict[str, Any]]:
@@ -45,19 +46,23 @@ class Ran:
     @property
     def text(self) -> str:
         """All that a reader of plain text sees: printed, displayed, and the error."""
-        shown = [*self.all("display_data"), *self.all("update_display_data"), *self.all("execute_result")]
+        shown = [
+            *self.all("display_data"),
+            *self.all("update_display_data"),
+            *self.all("execute_result"),
+        ]
         parts = [str(one["data"].get("text/plain", "")) for one in shown]
         parts += ["\n".join(one["traceback"]) for one in self.all("error")]
         return self.out + "\n".join(parts)
 
 
 class Kernel:
-    """One kernel and its client."""
+    """One kernel and its client, working in a folder."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, name: str = "k", **environment: str) -> None:
         self.manager = KernelManager(kernel_spec_manager=_ThisInterpreter(), transport="ipc")
-        self.manager.ip = str(folder / "k")
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "THESEUS_PROGRESS": "none", "NO_COLOR": "1"}
+        self.manager.ip = str(folder / name)
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
         self.manager.start_kernel(cwd=str(folder), env=env | environment)
         self.ran: dict[str, Ran] = {}
         self._connect()
@@ -85,7 +90,8 @@ class Kernel:
             ):
                 break
         ran = self.ran[request]
-        ran.status = self.client.get_shell_msg(timeout=TIMEOUT)["content"]["status"]
+        ran.reply = self._reply(request)
+        ran.status = ran.reply["status"]
         return ran
 
     def run(self, code: str) -> Ran:

@@ -112,6 +112,27 @@ def test_question_mark_shows_the_help(cells):
     assert "%%theseus JOB NAME" in did.out
 
 
+def test_the_help_names_every_command():
+    from typer.main import get_command
+
+    from theseus.cli.app import app
+    from theseus.notebook.magics import TheseusMagics
+
+    told = TheseusMagics.theseus.__doc__
+    commands = {name for name, one in get_command(app).commands.items() if not one.hidden}
+    assert {name for name in commands if f"%theseus {name} " not in told} == set()
+
+
+def test_the_doctor_shows_a_table_and_stops_no_notebook(cells, monkeypatch, tmp_path):
+    monkeypatch.setenv("THESEUS_CONFIG", str(tmp_path / "hosts.yaml"))
+    (tmp_path / "hosts.yaml").write_text("hosts: {box: {shs: box}}\n")
+    (did,) = cells("%theseus doctor")
+    assert did.error is None
+    (shown,) = did.shown
+    assert "<table" in shown["text/html"]
+    assert "✗  inventory" in shown["text/plain"]
+
+
 # The cell magic
 
 

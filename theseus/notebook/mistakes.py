@@ -41,6 +41,7 @@ class Written:
     text: str
     start: int
     number: int | None
+    magic: str = "%theseus"
 
     @classmethod
     def of(cls, magic: str, line: str, cell: str) -> Written:
@@ -52,7 +53,7 @@ class Written:
             if shown.rstrip().endswith(text)
         ]
         number, shown = found[0] if len(found) == 1 else (None, text)
-        return cls(shown.rstrip(), shown.rfind(text) + len(magic) + 1, number)
+        return cls(shown.rstrip(), shown.rfind(text) + len(magic) + 1, number, magic)
 
 
 def located(message: str, written: Written) -> str:
@@ -62,6 +63,8 @@ def located(message: str, written: Written) -> str:
     missing points to the end.
     """
     place = _place(message, written.text[written.start :])
+    if message.startswith(f"'{written.magic}' "):
+        place = -1 - len(written.magic), -1
     if place is None:
         return message
     begin, end = (written.start + place[0], written.start + place[1])
