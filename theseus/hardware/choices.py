@@ -125,8 +125,9 @@ def _derived(
     work: Workload | None, setting: Setting, rows: tuple[Choice, ...]
 ) -> tuple[Choice, ...]:
     unset, *others = rows
-    if work is not None and unset.legal:
-        unset = replace(unset, note=str(micro_batch(work, replace(setting, rows=None))))
+    derived = replace(setting, rows=None)
+    if work is not None and not obstacle(work, derived):
+        unset = replace(unset, note=str(micro_batch(work, derived)))
     return (unset, *others)
 
 
