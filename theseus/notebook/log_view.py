@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from theseus.runs.words import shown_path
+
 WINDOW = 256 * 1024  # bytes before the end of a file with which a view begins
 BEHIND = 1024 * 1024  # bytes that a view may be behind, until it goes on near the end
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+_ERASED = "\x18"  # stands for the escape that erases a line; nothing prints this character
 _NEWLINE_WITHIN = 4096  # a window begins after the first line end within so many bytes
 
 
@@ -112,8 +115,8 @@ class _Lane:
         self._decoder.reset()
         if start == before:
             return []
-        left = _size_text(start - before)
-        return [Part(lane=self.name, note=f"… {left} of the log are not shown here; see the whole")]
+        left, where = _size_text(start - before), shown_path(self.path)
+        return [Part(lane=self.name, note=f"… {left} are not shown here; all of it is in {where}")]
 
     def _size(self) -> int:
         try:
@@ -160,27 +163,24 @@ def tail(path: Path, lines: int, limit: int = 8000) -> str:
 
 def plain(line: str) -> str:
     """Return what is left of a line without its escapes and what it overwrote."""
-    import re
-
-    line = re.sub(
-        r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])", "", line
-    )
     shown: list[str] = []
     at = 0
-    for character in line.rstrip("\r"):
+    for character in _ESCAPE.sub(_kept, line).rstrip("\r"):
         if character == "\r":
             at = 0
         elif character == "\b":
             at = max(at - 1, 0)
+        elif character == _ERASED:
+            del shown[:]
+            shown += " " * at
         else:
             shown[at : at + 1] = [_visible(character)]
             at += 1
     return "".join(shown)
 
 
-def _erased(escape: re.Match[str]) -> str:
-    # Who erases a line is about to write it anew.
-    return "\r" if escape[0] == "\x1b[2K" else ""
+def _kept(escape: re.Match[str]) -> str:
+    return _ERASED if escape[0] == "\x1b[2K" else ""
 
 
 def _visible(character: str) -> str:
