@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,27 @@ def test_a_project_that_depends_on_theseus_is_not_synced_with_a_theseus_that_is_
     assert made.sync is not None
     assert made.sync[-2:] == ("--no-install-package", "theseus-jupyter")
     assert "orbax-checkpoint>=0.12" in made.requirements  # of the extra, which it did not ask for
+
+
+def test_uv_finds_a_theseus_that_no_index_has_beside_the_project(
+    sending: Sending, uv: Path
+) -> None:
+    """Its metadata travel as a wheel without code; the source itself is beside it."""
+    pyproject(sending, '[project]\nname="mine"\nversion="1"\ndependencies=["theseus-jupyter"]\n')
+    uv.with_name("uv").write_text(
+        FAKE_UV.replace("PYTHON", sys.executable).replace(
+            "case $1 in", 'echo "find $UV_FIND_LINKS $UV_NO_SOURCES_PACKAGE"\ncase $1 in', 1
+        )
+    )
+    sending.submit().wait(180)
+    (line,) = {one for one in sending.told if one.startswith("find ")}
+    folder = line.removeprefix("find ").removesuffix(" theseus-jupyter")
+    (wheel,) = Path(folder).glob("theseus_jupyter-*-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        names = [name.rpartition("/")[2] for name in archive.namelist()]
+        assert names == ["METADATA", "WHEEL", "RECORD"]
+        assert b"\nName: theseus-jupyter\n" in archive.read(archive.namelist()[0])
 
 
 def test_this_repository_needs_nothing_but_its_own_groups(repository: Path) -> None:

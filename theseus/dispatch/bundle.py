@@ -4,7 +4,8 @@
     bundle.write(Path("bundle.tar.gz"))
 
 The name of a bundle is the digest of its files: the same content is the same bundle, on every host,
-and is sent once. Unpacked, it holds `project/` and, when theseus is part of it, `own/theseus/`.
+and is sent once. Unpacked, it holds `project/` and, when theseus is part of it, `own/theseus/`;
+`wheels/` has its metadata for a project that depends on it.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from pathlib import Path, PurePosixPath
 
 from theseus.dispatch import _listing
 from theseus.dispatch._listing import BundleError, Commit
+from theseus.dispatch._own_wheel import own_wheel
 from theseus.dispatch.manifest import Manifest, read_manifest
 
 __all__ = ["Bundle", "BundleError", "BundleFile", "gather"]
 
 LIMIT = 256 * 2**20  # bytes; more is a mistake more often than a project
-PROJECT, OWN = "project", "own"
+PROJECT, OWN, WHEELS = "project", "own", "wheels"
 _SHOWN = 10
 
 
@@ -174,6 +176,10 @@ def gather(start: Path, *, limit: int = LIMIT, own: bool | None = None) -> Bundl
         own = not manifest.brings_theseus
     if own:
         files += own_files()
+        if manifest.needs_theseus and (wheel := own_wheel()) is not None:
+            name, content = wheel
+            path = f"{WHEELS}/{name}"
+            files.append(BundleFile(path, _digest(content), len(content), content=content))
     _check_size(files, limit, top)
     return _bundle(files, top, folder, manifest, own, commit, notes)
 

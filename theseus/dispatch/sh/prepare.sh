@@ -35,6 +35,12 @@ command -v uv >/dev/null 2>&1 || fail "uv is not installed there (looked in PATH
 unset VIRTUAL_ENV UV_PROJECT UV_WORKING_DIRECTORY
 UV_PROJECT_ENVIRONMENT=$environment/venv
 export UV_PROJECT_ENVIRONMENT
+if [ -d "$bundle/wheels" ]; then
+  # A theseus that no index has, and of which the project may say where it is on the user's machine.
+  UV_FIND_LINKS=${UV_FIND_LINKS:+$UV_FIND_LINKS,}$bundle/wheels
+  UV_NO_SOURCES_PACKAGE=theseus-jupyter
+  export UV_FIND_LINKS UV_NO_SOURCES_PACKAGE
+fi
 mkdir -p "$environment" || fail "$environment cannot be made"
 
 if [ "$how" = sync ]; then
