@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from tests.dispatch.sending import Sending, until
 from theseus.cli.call import execute
+from theseus.combobulation import Combobulation
 from theseus.dispatch.dispatched import DispatchedRun
 
 Theseus = Callable[..., tuple[int, str, str]]
@@ -185,6 +187,93 @@ def test_a_dry_run_shows_what_would_be_sent_and_asks_nobody(
     run = sending.submit(sending.spec("a"))
     assert run.id == told["id"]
     run.wait(180)
+
+
+def test_a_secret_that_a_job_prints_is_covered_wherever_it_is_read(
+    sending: Sending, theseus: Theseus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "hf_0123456789abcdef"
+    monkeypatch.setenv("HF_TOKEN", token)
+    sending.write_inventory(host='env: {HF_TOKEN: "${oc.env:HF_TOKEN}"}')
+    run = sending.submit(sending.spec("a", fail_at=1))
+    assert run.wait(180) == "failed"
+    with (sending.folder(run) / "log/0.log").open("a") as log:
+        log.write(f"logging in with {token}\ntoken={token}")
+    covered = f"logging in with {'*' * len(token)}\ntoken={'*' * len(token)}"
+    assert str(run.logs()).endswith(covered)
+    assert str(run.logs(tail=2)).endswith(covered)
+    assert theseus("logs", "a", "-n", "2")[1] == covered
+    assert theseus("logs", "a", "a", "-n", "1")[1].count("*" * len(token)) == 2
+    # In the text of an error, too.
+    path = sending.folder(run) / "status.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"reason": f"401 for {token}"}))
+    again = DispatchedRun.find("a")
+    sending.registry.change(run.id, state="running", reason=None)
+    assert str(again.look()) == "failed: 401 for ••••"
+    record = sending.registry.path(run.id).read_text()
+    assert token not in record
+    assert "401 for" in record
+
+
+QUEUES = """
+gres_mapping: {h100sxm: h100}
+hosts:
+  me:
+    type: slurm
+    ssh: nobody-asks
+    cluster: here
+    partitions: [big, small]
+    account: lab
+    time: "2:00:00"
+    extra: ["--reservation=hf_0123456789abcdef"]
+    chips: {h100: 8}
+    uv_groups: [cuda13]
+    env: {HF_TOKEN: "${oc.env:HF_TOKEN}"}
+  pool:
+    type: volcano
+    cluster: here
+    image: python
+    pvc_name: shared
+    num_nodes: 2
+    gpus_per_node: 8
+    chips: {h100: 16}
+    env: {HF_TOKEN: "${oc.env:HF_TOKEN}"}
+"""
+
+
+def test_a_dry_run_shows_what_a_queue_would_be_given_without_secrets(
+    sending: Sending, theseus: Theseus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The CLI, `%theseus` (the same code) and the Python API; the whole script, and the whole job."""
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdef")
+    text = sending.inventory.read_text()
+    sending.inventory.write_text(
+        text[: text.index("hosts:")].replace(str(sending.root), "~/its root") + QUEUES
+    )
+    words = ("submit", "a", sending.tmp / "out.yaml", "--chip", "h100", "--gpus", "4", "--dry-run")
+    status, out, err = theseus(*words)
+    assert status == 0, err
+    assert "would be sent: " in out
+    for line in ("--partition=big", "--gres=gpu:h100sxm:4", "--account=lab", "--time=2:00:00"):
+        assert f"  #SBATCH {line}\n" in out
+    assert "  #SBATCH --reservation=••••\n" in out
+    assert "start.sh" in out
+    assert "srun --nodes=" in out
+    assert "  kind: Job\n" in out
+    assert "nvidia.com/gpu: " in out
+    assert "hf_0123456789abcdef" not in out
+    told = json.loads(theseus(*words, "--json")[1])
+    script = told["hosts"][0]["queued"]
+    assert script.startswith("#!/bin/sh\n#SBATCH --job-name=a-")
+    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+    manifest = OmegaConf.create(told["hosts"][1]["queued"])
+    assert manifest.spec.minAvailable == 1
+    assert "hf_0123456789abcdef" not in json.dumps(told)
+    spec = Combobulation.load(sending.tmp / "out.yaml").chip("h100").gpu(4)
+    api = spec.submit("a", inventory=sending.inventory, dry_run=True)
+    assert script.splitlines()[1] in str(api)
+    assert repr(api) == str(api)
+    assert sending.registry.entries() == []
 
 
 def test_the_whole_way_to_a_host_is_tried(sending: Sending, theseus: Theseus) -> None:

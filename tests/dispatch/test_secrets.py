@@ -2,9 +2,11 @@
 
 import base64
 import copy
+import itertools
 import json
 import logging
 import pickle
+import re
 import shlex
 from dataclasses import asdict, dataclass
 from urllib.parse import quote
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theseus.dispatch._log_secrets import covered
+from theseus.dispatch.logs import Notice, Piece
 from theseus.dispatch.secrets import (
     MissingSecretError,
     Secret,
@@ -175,3 +179,43 @@ def test_an_empty_secret_takes_nothing_out():
 def test_no_long_value_is_ever_left(value, before, after):
     if value.strip() and "•" not in value:
         assert value not in redacted(before + value + after, [Secret(value)])
+
+
+# What a job has printed
+
+
+TOKENS = ("hf_0123456789abcdef", "hf_0123", "pässwörd: geheim")
+WORDS = st.lists(st.sampled_from([*TOKENS, "hf_", "hf_012345678", "a", " ", "\n", "ü", "€"]))
+
+
+@given(WORDS, st.lists(st.integers(0, 200)), st.integers(0, 50))
+def test_a_printed_secret_is_covered_however_the_log_arrives(
+    words: list[str], cuts: list[int], start: int
+) -> None:
+    data = "".join(words).encode()
+    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    pieces = [Piece("0", start + a, data[a:b]) for a, b in itertools.pairwise(edges) if a < b]
+    shown = [
+        event
+        for event in covered(pieces, [Secret(token) for token in TOKENS])
+        if isinstance(event, Piece)
+    ]
+    together = b"".join(piece.data for piece in shown)
+    assert len(together) == len(data)
+    # Every piece says where it is, so a reader can begin again behind it.
+    offsets = [start, *(piece.end for piece in shown)]
+    assert [piece.offset for piece in shown] == offsets[:-1]
+    for token in (TOKENS[0], TOKENS[2]):
+        assert token.encode() not in together
+    # A short one is covered where it is a word.
+    for found in re.finditer(rb"(?<![A-Za-z0-9])hf_0123(?![A-Za-z0-9])", data):
+        assert set(together[found.start() : found.end()]) == {ord("*")}
+    # Nothing but secrets is covered.
+    kept = [a == b for a, b in zip(together, data, strict=True)]
+    assert all(a == ord("*") for a, same in zip(together, kept, strict=True) if not same)
+    assert all(kept) or any(token.encode() in data for token in TOKENS)
+
+
+def test_without_secrets_a_log_passes_as_it_is() -> None:
+    events = [Piece("0", 0, b"hf_"), Notice(None, "lost", "out of reach")]
+    assert list(covered(events, [Secret(None)])) == events

@@ -78,6 +78,27 @@ class LogText:
         return decoder.decode(b"", final=True) if decoder else ""
 
 
+class RankLines:
+    """The texts of several nodes' logs as lines that say whose they are; of one log, as it is."""
+
+    def __init__(self, several: bool) -> None:
+        self._several = several
+        self._begun: dict[str, str] = {}
+
+    def take(self, name: str, text: str) -> str:
+        """Return the lines that the next text of a log completes."""
+        if not self._several:
+            return text
+        *lines, self._begun[name] = (self._begun.get(name, "") + text).split("\n")
+        return "".join(f"{name} | {line}\n" for line in lines)
+
+    def rest(self, name: str, text: str) -> str:
+        """Return what is left when the log ends with this text."""
+        left = self.take(name, text)
+        begun = self._begun.pop(name, "")
+        return f"{left}{name} | {begun}\n" if begun else left
+
+
 def merged(
     followings: Iterable[Iterator[Piece | Notice]], stop: threading.Event
 ) -> Iterator[Piece | Notice]:

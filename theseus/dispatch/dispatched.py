@@ -6,19 +6,22 @@ so it is the same in a notebook cell, a thread and a script, and `await run` wai
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from theseus.dispatch import remote
+from theseus.dispatch._log_secrets import covered
 from theseus.dispatch.inventory import Host, load_inventory
-from theseus.dispatch.logs import LogText, Notice, Piece, follow, offset_of_last_lines
+from theseus.dispatch.logs import LogText, Notice, Piece, RankLines, follow, offset_of_last_lines
 from theseus.dispatch.providers.base import PROVIDERS, Handle, Seen
 from theseus.dispatch.reaching import reach
 from theseus.dispatch.registry import ENDED, Entry, Registry
+from theseus.dispatch.secrets import scrubbed, secrets_in
 from theseus.dispatch.transport import Progress, Transport, TransportError
 from theseus.errors import UserError
 from theseus.runs import files, metrics, words
@@ -148,7 +151,7 @@ class DispatchedRun:
 
     def _look(self, entry: Entry, *, thorough: bool) -> State:
         host, transport = self._reach()
-        status, age = remote.read_status(transport, entry.folder)
+        status, age = _read_status(host, transport, entry.folder)
         told = str(status.get("state") or "")
         if told in ENDED:
             return self._saw(told, _text(status.get("reason")), status)
@@ -163,7 +166,7 @@ class DispatchedRun:
         seen = PROVIDERS[host.type].state(host, transport, handle)
         if seen.state in ENDED:
             # It may have written its last word between the two questions.
-            status, _ = remote.read_status(transport, entry.folder)
+            status, _ = _read_status(host, transport, entry.folder)
             told = str(status.get("state") or "")
             if told in ENDED:
                 return self._saw(told, _text(status.get("reason")), status)
@@ -267,7 +270,8 @@ class DispatchedRun:
         follow
             Go on until the run has ended; the local copy keeps every byte.
         rank
-            Which node's; None is the first, where there are several.
+            Which node's; None is all of them. Where there are several, each line of the text begins
+            with its node's number.
         tail
             Begin with so many of the last lines.
         stop
@@ -275,7 +279,8 @@ class DispatchedRun:
         tell
             Told what is no part of the log: why a run waits, that its host is out of reach.
         """
-        return Log(self, follow, rank or 0, tail, stop or threading.Event(), tell or _silence)
+        ranks = range(max(self.entry.nodes, 1)) if rank is None else (rank,)
+        return Log(self, follow, ranks, tail, stop or threading.Event(), tell or _silence)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one record per reported step, as far as the run has come."""
@@ -334,7 +339,7 @@ class DispatchedRun:
         if seen.state not in ENDED:
             msg = f"'{self.name}' ({self.id}) is not ended: {seen.reason or seen.state}"
             raise DispatchError(msg)
-        found, _ = remote.read_status(transport, entry.folder)
+        found, _ = _read_status(host, transport, entry.folder)
         status = dict(found)
         if status.get("state") not in ENDED:
             now = time.time()
@@ -342,6 +347,8 @@ class DispatchedRun:
             remote.write_status(transport, entry.folder, status)
         remote.forget_secrets(transport, entry.folder)
         word = str(status["state"])
+        if seen.note:
+            status["reason"] = f"{status.get('reason') or word}; {seen.note}"
         self._saw(word, seen.reason if "held" in (seen.reason or "") else status["reason"], status)
         if "held" in (seen.reason or ""):
             msg = f"'{self.name}' ({self.id}) has ended, but {seen.reason}"
@@ -398,43 +405,49 @@ class Log:
         self,
         run: DispatchedRun,
         goes_on: bool,
-        rank: int,
+        ranks: Sequence[int],
         tail: int | None,
         stop: threading.Event,
         tell: Tell,
     ) -> None:
-        self._run, self._goes_on, self._rank = run, goes_on, rank
+        self._run, self._goes_on = run, goes_on
+        self.ranks = tuple(ranks)
         self._tail, self._stop, self._tell = tail, stop, tell
 
     def __str__(self) -> str:
         return "".join(self)
 
     def __repr__(self) -> str:
-        return str(Log(self._run, False, self._rank, self._tail, self._stop, self._tell))
+        return str(Log(self._run, False, self.ranks, self._tail, self._stop, self._tell))
 
     def __iter__(self) -> Iterator[str]:
-        text = LogText()
+        text, by_rank = LogText(), RankLines(len(self.ranks) > 1)
         for event in self.events():
             if isinstance(event, Piece):
-                yield text.feed(event)
+                if shown := by_rank.take(event.name, text.feed(event)):
+                    yield shown
             elif event.kind != "waiting":
                 self._tell(event.text)
-        if rest := text.rest(str(self._rank)):
-            yield rest
+        for rank in map(str, self.ranks):
+            if shown := by_rank.rest(rank, text.rest(rank)):
+                yield shown
 
     def events(self) -> Iterator[Piece | Notice]:
-        """Yield the pieces of the log as bytes, and what a reader should know."""
-        run, name = self._run, str(self._rank)
+        """Yield the pieces of the logs as bytes, and what a reader should know.
+
+        A piece's `name` is the number of its node. Secrets that we know are covered.
+        """
+        run = self._run
         folder = run._registry.copies(run.id) / "log"
-        names = {name: f"{run.folder}/log/{name}.log"}
+        names = {str(rank): f"{run.folder}/log/{rank}.log" for rank in self.ranks}
         ended = _Ended(run, self._tell)
-        _, transport = run._reach()
+        host, transport = run._reach()
         since: dict[str, int] = {}
         if self._tail is not None:
             for _event in follow(transport, names, folder, once=True):
                 pass  # the copy must be complete to know which lines are the last
-            since = {name: offset_of_last_lines(folder, name, self._tail)}
-        yield from follow(
+            since = {name: offset_of_last_lines(folder, name, self._tail) for name in names}
+        events = follow(
             transport,
             names,
             folder,
@@ -443,6 +456,8 @@ class Log:
             stop=self._stop,
             once=not self._goes_on,
         )
+        with contextlib.closing(events):
+            yield from covered(events, secrets_in(host.environment))
 
 
 class _Ended:
@@ -474,6 +489,14 @@ def host_of(entry: Entry) -> Host:
     except UserError as error:
         msg = f"'{entry.name}' ({entry.id}) is on host '{entry.host}', which is not known now: {error}"
         raise DispatchError(msg) from error
+
+
+def _read_status(
+    host: Host, transport: Transport, folder: str
+) -> tuple[Mapping[str, Any], float | None]:
+    """Return a run's status and its age; a secret in it (in an error's text) stays there."""
+    status, age = remote.read_status(transport, folder)
+    return scrubbed(status, secrets_in(host.environment)), age
 
 
 def _number(value: Any) -> float | None:

@@ -10,15 +10,23 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 from theseus.dispatch._log_copy import Lock, LogCopy, offset_of_last_lines, read_copy
-from theseus.dispatch._log_events import LogText, Notice, Piece, merged
+from theseus.dispatch._log_events import LogText, Notice, Piece, RankLines, merged
 from theseus.dispatch._log_program import PROGRAM, Note, Notes
 from theseus.dispatch.transport.base import ByteStream, Transport, TransportError
 
-__all__ = ["LogText", "Notice", "Piece", "follow", "merged", "offset_of_last_lines"]
+__all__ = [
+    "LogText",
+    "Notice",
+    "Piece",
+    "RankLines",
+    "follow",
+    "merged",
+    "offset_of_last_lines",
+]
 
 LOOK = 0.18  # seconds between looks at the files, on the host
 SILENCE = 15.0  # seconds without a word (there is one every second) until a stream counts as lost
@@ -40,7 +48,7 @@ def follow(
     ended: Callable[[], bool] = lambda: False,
     stop: threading.Event | None = None,
     once: bool = False,
-) -> Iterator[Piece | Notice]:
+) -> Generator[Piece | Notice, None, None]:
     """Yield what the logs hold and what is added to them.
 
     Parameters

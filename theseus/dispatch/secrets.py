@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import NoReturn, final
+from typing import Any, NoReturn, final
 from urllib.parse import quote
 
 from theseus.errors import UserError
@@ -167,20 +167,42 @@ def redacted(text: str, secrets: Iterable[Secret]) -> str:
     A value is found as it is, and as it is written inside JSON, a shell word, a URL and base64; of
     a value of several lines (a private key) each line is found too.
     """
+    ordered = forms_of(secrets)
+    return re.sub("|".join(map(_pattern, ordered)), SHOWN, text) if ordered else text
+
+
+def scrubbed(value: Any, secrets: Iterable[Secret]) -> Any:
+    """Return a plain value (of JSON) with `redacted` texts, keys included."""
+    secrets = tuple(secrets)
+    if isinstance(value, str):
+        return redacted(value, secrets)
+    if isinstance(value, Mapping):
+        return {scrubbed(key, secrets): scrubbed(item, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [scrubbed(item, secrets) for item in value]
+    return value
+
+
+def forms_of(secrets: Iterable[Secret]) -> list[str]:
+    """Return every way in which these secrets may be written, the longest first.
+
+    In that order, because a secret may be the beginning of another.
+    """
     forms: set[str] = set()
     for secret in secrets:
         if secret.is_known:
             forms.update(_forms(secret.reveal()))
-    if not forms:
-        return text
-    # The longest first: a secret may be the beginning of another.
-    ordered = sorted(forms, key=lambda form: (-len(form), form))
-    return re.sub("|".join(map(_pattern, ordered)), SHOWN, text)
+    return sorted(forms, key=lambda form: (-len(form), form))
+
+
+def is_telling(form: str) -> bool:
+    """Tell whether a secret is long enough to be no part of ordinary words."""
+    return len(form) >= _TELLING
 
 
 def _pattern(form: str) -> str:
     found = re.escape(form)
-    return found if len(form) >= _TELLING else rf"(?<![^\W_]){found}(?![^\W_])"
+    return found if is_telling(form) else rf"(?<![^\W_]){found}(?![^\W_])"
 
 
 def _forms(value: str) -> Iterable[str]:
