@@ -327,11 +327,44 @@ def test_cancel_ends_the_job_and_all_its_processes(slurm, tmp_path):
     wait_for(lambda: "up" in log_of(launch))
     seen = SLURM.cancel(host(), shell, handle)
     assert seen.state == "cancelled"
-    marked = [
-        p for p in Path("/proc").glob("[0-9]*/environ") if b"THESEUS_LAUNCH=cancel/1/" in _read(p)
-    ]
-    assert not marked
+    assert not _marked("cancel/1/")
     assert probe(shell, Resources(chips=("h100",), gpus=8, nodes=2), {"h100": "h100"}).fit == "now"
+
+
+def test_cancel_finds_and_ends_what_slurm_has_lost_track_of(slurm, tmp_path):
+    """A process that has left its session and its parent outlives `scancel` without cgroups."""
+    shell = Shell(**slurm.environment)
+    command = "(trap '' TERM; setsid sleep 302 & ) & sleep 0.3; echo up; sleep 300"
+    launch = launch_of(tmp_path, "sh", "-c", command, run="escape")
+    handle = SLURM.launch(host(), shell, launch)
+    wait_for(lambda: "up" in log_of(launch))
+    stray = _marked("escape/1/")
+    assert len(stray) > 1
+    seen = SLURM.cancel(host(), shell, handle)
+    assert (seen.state, seen.note) == ("cancelled", None)
+    assert _marked("escape/1/") == []
+    assert slurm.client("squeue", "-h").strip() == ""
+
+
+def test_what_cancel_could_not_see_is_told(slurm, tmp_path):
+    """Somebody else has the node at once."""
+    shell = Shell(**slurm.environment)
+    program(
+        tmp_path / "bin", "srun", "#!/bin/sh\necho 'srun: error: Unable to allocate' >&2; exit 1\n"
+    )
+    handle = holding(tmp_path, shell, "a")
+    other = Shell(PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}", **slurm.environment)
+    seen = SLURM.cancel(host(), other, handle)
+    assert seen.state == "cancelled"
+    assert "could not be seen (Unable to allocate)" in seen.note
+
+
+def _marked(mark):
+    return [
+        p
+        for p in Path("/proc").glob("[0-9]*/environ")
+        if f"THESEUS_LAUNCH={mark}".encode() in _read(p)
+    ]
 
 
 def _read(path):

@@ -134,13 +134,15 @@ class Seen:
     """What the host knows about a started run, beside what the run itself has written.
 
     `unknown` means that the question had no answer; `lost` that everybody who should know was
-    asked, and none does. Either may pass: one look is no proof.
+    asked, and none does. Either may pass: one look is no proof. `note` is what a person should know
+    beside that.
     """
 
     state: State
     reason: str | None
     starts: float | None
     when: float
+    note: str | None = None
 
 
 class Provider(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -111,21 +112,22 @@ class SlurmProvider:
         return seen(report, str(values["job"]))
 
     def cancel(self, host: Host, transport: Transport, handle: Handle) -> Seen:
-        """Cancel the job and wait until SLURM says that it is over."""
+        """Cancel the job, wait until SLURM says that it is over, and look on its nodes."""
         values = handle.values
         report = ask(
             transport,
             ("slurm_common", "slurm_cancel"),
             *(values[name] for name in ("folder", "job", "cluster")),
             CANCEL_SECONDS,
-            timeout=CANCEL_SECONDS + 60,
+            *(values[name] for name in ("run", "attempt")),
+            timeout=CANCEL_SECONDS + 120,
         )
         found = self.state(host, transport, handle)
         if left := report.text("left").strip():
             said = report.text("scancel").strip()
             reason = f"SLURM still has it as {left.lower()}{f' ({said})' if said else ''}"
             return replace(found, reason=reason)
-        return found
+        return _after_sweep(found, report)
 
 
 def script_of(host: Host, launch: Launch) -> str:
@@ -157,6 +159,23 @@ def _name(launch: Launch) -> str:
 
 def _tag(launch: Launch) -> str:
     return f"theseus {launch.run_id} {launch.attempt}"
+
+
+def _after_sweep(found: Seen, report: Report) -> Seen:
+    """Return how a cancelled job ended, from what was seen on its nodes afterwards."""
+    if "sweep" not in report:
+        return found  # it had no nodes
+    said = report.text("sweep")
+    nodes = dict(re.findall(r"^node (\S+) (.+)$", said, re.MULTILINE))
+    left = [f"{pids.strip()} on {name}" for name, pids in nodes.items() if pids != "clear"]
+    if left:
+        return replace(found, state="running", reason=f"cannot be ended: process {', '.join(left)}")
+    if len(nodes) == int(report.text("nodes") or 0):
+        return found
+    lines = [line.strip() for line in said.splitlines() if "srun:" in line]
+    why = lines[-1].removeprefix("srun: ").removeprefix("error: ") if lines else "no answer"
+    note = f"whether it left a process behind on its nodes could not be seen ({why})"
+    return replace(found, note=note)
 
 
 class _Limits(TypedDict):
