@@ -122,7 +122,7 @@ def logs(
         int | None, typer.Option("-n", "--tail", metavar="N", help="Begin with the last N lines.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", help="Which node's, where there are several.")
+        int | None, typer.Option("--rank", help="Of this node alone; otherwise of all, numbered.")
     ] = None,
 ) -> None:
     """Show what a run has printed; of several, each line with the run's name before it.
@@ -136,6 +136,22 @@ def logs(
         remote.logs(words[0], follow=follow, rank=rank, tail=tail)
     else:
         remote.several_logs(words, follow=follow, rank=rank, tail=tail)
+
+
+@app.command()
+def watch(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN", help="Names or ids; the latest when left out."),
+    ] = None,
+) -> None:
+    """Show where runs stand and follow their logs; in a notebook, a card for each.
+
+    Stopping this command stops the showing, never the run.
+    """
+    from theseus.cli import remote
+
+    remote.watch(runs or ["latest"])
 
 
 @app.command()
@@ -214,3 +230,24 @@ def try_host(
     from theseus.cli import hosts as listing
 
     listing.test(name, inventory or context.obj)
+
+
+@hosts_app.command()
+def clean(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A host of the inventory.")],
+    inventory: InventoryFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the code and environments on a host that no run needs any more.
+
+    Runs' own folders (logs, checkpoints, results) are never touched.
+    """
+    from theseus.cli import hosts as listing
+
+    given = inventory or context.obj
+    typer.echo(listing.clean(name, given, dry_run=dry_run, yes=yes, as_json=as_json))

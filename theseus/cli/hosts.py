@@ -143,5 +143,63 @@ def test(name: str, inventory: Path | None) -> None:
     print(told)
 
 
+def clean(name: str, inventory: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> str:
+    """Show what no run needs on a host, ask, and delete it."""
+    from theseus._summary import aligned
+    from theseus.cli.remote import as_work
+    from theseus.dispatch import cleaning
+    from theseus.dispatch.bundle import size_text
+    from theseus.dispatch.reaching import reach
+    from theseus.dispatch.registry import Registry
+
+    host = load_inventory(inventory).host(name)
+    with as_work():
+        transport = reach(host)
+        lost = [one.id for one in Registry().entries() if one.state == "lost"]
+        found = cleaning.survey(host, transport, lost=lost)
+    unused = found.unused
+    kept = len(found.items) - len(unused)
+    total = size_text(sum(one.size for one in unused))
+    if not as_json and unused:
+        rows = [
+            (one.kind, one.name.partition("/")[2][:20], size_text(one.size),
+             f"last used {words.duration(one.age)} ago")
+            for one in unused
+        ]  # fmt: skip
+        _say("\n".join(words.one_line(line) for line in aligned(rows)))
+    deleted: tuple[cleaning.Item, ...] = ()
+    if unused and not dry_run:
+        question = f"delete these {len(unused)} ({total}) on {name}?"
+        if not yes:
+            if as_json or not sys.stdin or not sys.stdin.isatty():
+                raise CallError("nobody can be asked here: --yes deletes, --dry-run only shows")
+            if not typer.confirm(question, default=False, err=True):
+                raise WorkError("nothing was deleted")
+        with as_work():
+            deleted = cleaning.clean(host, transport, found)
+    if as_json:
+        return json.dumps(
+            {
+                "unused": [{"name": one.name, "size": one.size, "age": one.age} for one in unused],
+                "needed": [
+                    {"name": one.name, "size": one.size, "by": list(one.needed_by)}
+                    for one in found.items
+                    if one.needed_by
+                ],
+                "deleted": [one.name for one in deleted],
+            },
+            indent=1,
+        )
+    rest = f"; {kept} that runs need stay" if kept else ""
+    if not unused:
+        return f"nothing on {name} can be deleted{rest}"
+    if dry_run:
+        return f"{len(unused)} ({total}) could be deleted on {name}{rest}"
+    freed = size_text(sum(one.size for one in deleted))
+    more = len(unused) - len(deleted)
+    late = f"; {more} that a run has come to need stay" if more else ""
+    return f"deleted {len(deleted)} ({freed}) on {name}{rest}{late}"
+
+
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from theseus.dispatch.inventory import Cluster, Host
 from theseus.dispatch.providers.programs import Report, read_report
+from theseus.dispatch.secrets import scrubbed, secrets_in
 from theseus.dispatch.transport import Transport, TransportError
 from theseus.errors import UserError
 from theseus.runs.files import VERSION
@@ -68,6 +69,8 @@ class Found:
         The version of a prepared Python; None where there is none.
     complaint
         Why the prepared Python does not start.
+    use
+        Under which name the host has noted that bundle and environment are needed.
     runs
         Runs that may be the same.
     """
@@ -77,6 +80,7 @@ class Found:
     environment: bool
     python: str | None
     complaint: str
+    use: str = ""
     runs: tuple[FoundRun, ...] = field(default=())
 
 
@@ -114,8 +118,9 @@ def look(
     group: str,
     part: str,
 ) -> Found:
-    """Return what is on the host already for a run."""
-    report = _ask(
+    """Return what is on the host already for a run; from now on, that stays there for it."""
+    use = f"submit-{secrets.token_hex(8)}"
+    report = ask(
         transport,
         ("look",),
         folders.base,
@@ -125,6 +130,7 @@ def look(
         folders.root,
         group,
         part,
+        use,
     )
     if "machine" not in report:
         raise RemoteError(f"host '{host.name}': {_said(report)}")
@@ -132,7 +138,7 @@ def look(
     runs = [
         found
         for section in report.each("run")
-        if (found := _found_run(f"{folders.root}/{group}", section.text)) is not None
+        if (found := _found_run(host, f"{folders.root}/{group}", section.text)) is not None
     ]
     works = python is not None and python.status == 0
     return Found(
@@ -141,6 +147,7 @@ def look(
         "environment" in report,
         python.text.strip().splitlines()[-1] if python and works and python.text.strip() else None,
         "" if works or python is None else python.text.strip() or f"exit status {python.status}",
+        use,
         tuple(runs),
     )
 
@@ -150,9 +157,10 @@ def _python(host: Host, transport: Transport) -> str:
     return transport.resolve(path) if path.startswith(("~", "$")) else path
 
 
-def _found_run(group: str, text: str) -> FoundRun | None:
+def _found_run(host: Host, group: str, text: str) -> FoundRun | None:
     name, *records = text.split("\n")
-    parsed = [_record(text) for text in (*records, "", "", "")[:3]]
+    known = secrets_in(host.environment)
+    parsed = [scrubbed(_record(text), known) for text in (*records, "", "", "")[:3]]
     record = parsed[0]
     if not record or "/" in name:
         return None
@@ -170,7 +178,7 @@ def _record(text: str) -> Mapping[str, Any]:
 
 def unpack(host: Host, transport: Transport, folders: Folders, digest: str, archive: str) -> None:
     """Make the folder of a bundle out of its archive on the host."""
-    report = _ask(transport, ("unpack",), folders.base, digest, archive, timeout=600)
+    report = ask(transport, ("unpack",), folders.base, digest, archive, timeout=600)
     if "done" not in report:
         raise RemoteError(f"host '{host.name}': {_said(report)}")
 
@@ -233,9 +241,10 @@ def write_run(
     group: str,
     name: str,
     contents: Mapping[str, bytes],
+    use: str,
 ) -> str:
     """Make the folder of a run, or bring what another attempt needs; return the folder."""
-    report = _ask(
+    report = ask(
         transport,
         ("record",),
         folders.root,
@@ -246,6 +255,8 @@ def write_run(
         folders.data,
         folders.checkpoints,
         folders.results,
+        folders.base,
+        use,
         given=_archive(contents),
         timeout=120,
     )
@@ -297,13 +308,14 @@ def _archive(contents: Mapping[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def _ask(
+def ask(
     transport: Transport,
     parts: Iterable[str],
     *arguments: str,
     given: bytes = b"",
     timeout: float = 60.0,
 ) -> Report:
+    """Run a program of ours, made of these parts, and return what it answered."""
     mark = f"@{secrets.token_hex(8)}"
     answer = transport.run(
         _text("common", "folders", *parts), mark, *arguments, input=given, timeout=timeout

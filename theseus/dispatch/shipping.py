@@ -296,6 +296,7 @@ class Shipping:
             group=group_path(spec.identity),
             name=folder.rpartition("/")[2],
             contents={name: text.encode() for name, text in contents.items()},
+            use=self.found.use,
         )
 
     def _env(self) -> dict[str, str]:

@@ -1,9 +1,14 @@
-# look BASE BUNDLE ENVIRONMENT PYTHON ROOT GROUP PART: what is there already for a run.
-base=$1 bundle=$2 environment=$3 python=$4 root=$5 group=$6 part=$7
+# look BASE BUNDLE ENVIRONMENT PYTHON ROOT GROUP PART USE: what is there already for a run. USE is a
+# name by which it is noted, from here on, that the bundle and the environment are needed.
+base=$1 bundle=$2 environment=$3 python=$4 root=$5 group=$6 part=$7 use=$8
 machine=$(uname -m)
 umask 077
 existing "${base%/*}"
 private "$base"
+private "$base/uses"
+have flock && exec 6>>"$base/uses.lock" && flock -s -w 60 6 # while somebody cleans up
+printf '%s\n' "bundle=$bundle" "environment=$environment${environment:+-$machine}" >"$base/uses/$use"
+exec 6>&-
 tell machine "$machine"
 [ -d "$base/bundles/$bundle" ] && tell bundle "$bundle"
 if [ -n "$python" ]; then

@@ -1,7 +1,9 @@
-# record ROOT GROUP FOLDER NEW LOGS DATA CHECKPOINTS RESULTS: the files on standard input, an archive,
+# record ROOT GROUP FOLDER NEW LOGS DATA CHECKPOINTS RESULTS BASE USE: the files on standard input, an archive,
 # become the folder of a new run, or what a new attempt of an old one needs. NEW is a name that
-# nobody knows.
-root=$1 group=$2 folder=$3 new=$4 logs=$5 data=$6 checkpoints=$7 results=$8
+# nobody knows. What was noted as needed under USE is noted as needed by the run.
+root=$1 group=$2 folder=$3 new=$4 logs=$5 data=$6 checkpoints=$7 results=$8 base=$9
+shift 9
+use=$1
 umask 077
 existing "$root"
 path=$root
@@ -47,5 +49,10 @@ fi
 if [ -n "$data" ] && [ ! -e "$root/data" ] && [ ! -L "$root/data" ]; then
   existing "$data"
   ln -s "$data" "$root/data" 2>/dev/null
+fi
+if [ -f "$base/uses/$use" ]; then
+  # Another name for each attempt: who cleans up has seen that the one before has ended.
+  for old in "$base/uses/$folder.submit-"*; do rm -f "$old"; done
+  { echo "folder=$target"; cat "$base/uses/$use"; } | write "$base/uses/$folder.$use" && rm -f "$base/uses/$use"
 fi
 exit 0
