@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.dispatch.sending import Sending, until
 from tests.services.slurm import Slurm
 from tests.services.sshd import SshServer, SshWorld
 from tests.training.conftest import TINY, data_root
+from theseus.cli.call import execute
 from theseus.combobulation import Combobulation
 from theseus.config import load
 from theseus.dispatch import transport
@@ -155,7 +157,33 @@ def test_at_the_time_limit_it_queues_again_and_goes_on_bit_for_bit(
     assert losses(run) == losses(whole)
 
 
-def test_two_nodes_train_one_model(sending: Sending, data_root: Path) -> None:
+@pytest.mark.skipif(
+    "THESEUS_BY_HAND" not in os.environ,
+    reason="SLURM counts in minutes: takes three; THESEUS_BY_HAND=1 pytest -k real_time_limit",
+)
+def test_a_real_time_limit_is_survived_bit_for_bit(sending: Sending, data_root: Path) -> None:
+    """`--time=1` and the `--signal` before it, as SLURM sends it; it may do so twice."""
+    write_inventory(sending, XLA_FLAGS=os.environ["XLA_FLAGS"])
+    text = sending.inventory.read_text()
+    sending.inventory.write_text(text.replace("    chips:", '    time: "1"\n    chips:'))
+    began = time.monotonic()
+    gpt(sending, data_root, 200, "how fast").create(sending.root)()
+    steps = max(int(200 * 40 / (time.monotonic() - began)), 1000)
+    run = sending.submit(gpt(sending, data_root, steps))
+    assert run.wait(280) == "finished", str(run.logs())[-2000:]
+    status = json.loads((sending.folder(run) / "status.json").read_text())
+    assert status["attempt"] >= 2
+    events = [event["kind"] for event in Run(sending.folder(run)).events()]
+    assert "resumed" in events
+    assert "the time limit is near" in (sending.folder(run) / "log/slurm.log").read_text()
+    whole = gpt(sending, data_root, steps, "never interrupted").create(sending.root)()
+    assert losses(run) == losses(whole)
+    print(f"{steps} steps, {status['attempt']} attempts, {len(losses(run))} losses equal")
+
+
+def test_two_nodes_train_one_model(
+    sending: Sending, data_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = sending.submit(gpt(sending, data_root, 12).nodes(2))
     assert run.wait(240) == "finished", str(run.logs())
     folder = sending.folder(run)
@@ -163,6 +191,15 @@ def test_two_nodes_train_one_model(sending: Sending, data_root: Path) -> None:
     assert started["devices"] == 2
     assert "process 1 of 2" in (folder / "log/1.log").read_text()
     assert "process 1 of 2" in str(run.logs(rank=1))
+    both = str(run.logs()).splitlines()
+    assert {line[:4] for line in both} == {"0 | ", "1 | "}
+    for rank in "01":
+        lines = [line[4:] for line in both if line.startswith(rank)]
+        assert lines == (folder / f"log/{rank}.log").read_text().splitlines()
+    assert execute(["logs", run.id, "-n", "2"]) == 0
+    assert sorted(line[:4] for line in capsys.readouterr().out.splitlines()) == [
+        "0 | ", "0 | ", "1 | ", "1 | "
+    ]  # fmt: skip
     alone = gpt(sending, data_root, 12, "alone").create(sending.root)()
     together = dict(losses(run))
     assert together.keys() == dict(losses(alone)).keys()
