@@ -106,7 +106,7 @@ class GPT(nn.Module):
 
         A CPU has no bfloat16 arithmetic: each addition to the stream would go to float32 and back.
         """
-        return jnp.dtype("float32") if jax.default_backend() == "cpu" else self.dtype
+        return jnp.dtype("float32") if backend() == "cpu" else self.dtype
 
     def computes_in(self, backend: str) -> jnp.dtype:
         """Return what activations are computed in on a backend: "cpu", "gpu" or "tpu"."""
