@@ -28,7 +28,9 @@ def main() -> int:
     """Make the environments that are not there yet, and run the tests in each."""
     parser = argparse.ArgumentParser(description="Run the kernel tests per version of ipykernel.")
     parser.add_argument("versions", nargs="*", default=VERSIONS, metavar="VERSION")
-    parser.add_argument("--install-only", action="store_true", help="make the environments, no more")
+    parser.add_argument(
+        "--install-only", action="store_true", help="make the environments, no more"
+    )
     parser.add_argument("-k", default="", metavar="WORDS", help="as for pytest")
     options = parser.parse_args()
     for version in options.versions:
@@ -39,7 +41,10 @@ def main() -> int:
         chosen = ["-k", options.k] if options.k else []
         words = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, *TESTS]
         status = subprocess.run(words, cwd=ROOT, check=False).returncode
-        print(f"ipykernel {version}: {time.monotonic() - begun:.0f} s, exit status {status}", flush=True)
+        print(
+            f"ipykernel {version}: {time.monotonic() - begun:.0f} s, exit status {status}",
+            flush=True,
+        )
         if status:
             return status
     return 0

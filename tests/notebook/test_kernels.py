@@ -295,6 +295,9 @@ def test_a_live_run_comes_under_no_other_cell(other):
         assert ran.out == f"mine {number}\n"
         assert outputs(ran) == []
     assert "line 24" in other.run("%theseus logs live -f").out
+    # The card did go on, whichever thread it is fed from.
+    told = [one for ran in other.ran.values() for one in ran.all("comm_msg")]
+    assert "line 24" in json.dumps(told)
 
 
 def test_a_run_in_a_thread_shows_under_its_own_cell(kernel):

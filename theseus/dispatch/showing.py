@@ -6,6 +6,7 @@ is done on threads of the source; who draws only looks at what is known.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Mapping
@@ -213,7 +214,9 @@ class SentRun:
         for work, what in ((self._look, ""), (self._follow, "log"), (self._follow, "metrics")):
             arguments = (stop, what) if what else (stop,)
             name = f"theseus watch {self.id} {what or 'state'}"
-            threading.Thread(target=work, args=arguments, name=name, daemon=True).start()
+            # In a copy of the context, so that what is shown comes under the cell that asked.
+            run = contextvars.copy_context().run
+            threading.Thread(target=run, args=(work, *arguments), name=name, daemon=True).start()
 
     def once(self) -> None:
         """Look at the run and its files once."""

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypedDict
 
 from theseus.dispatch.showing import Facts, SentRun, Source, others, source_of
 from theseus.errors import UserError
+from theseus.notebook import threads
 from theseus.notebook.curve_view import CurveFeed, Piece
 from theseus.notebook.log_view import LogFeed, tail
 from theseus.notebook.record import Record, until_of
@@ -128,12 +129,7 @@ class Desk:
         """Begin again from the start, for views that know nothing yet."""
         self._stop.set()
         self._stop = threading.Event()
-        threading.Thread(
-            target=self._feed,
-            args=(self._stop,),
-            name=f"theseus card {self.source.id}",
-            daemon=True,
-        ).start()
+        threads.start(self._feed, self._stop, name=f"theseus card {self.source.id}")
 
     def _feed(self, stop: threading.Event) -> None:
         try:
@@ -257,7 +253,7 @@ class Desk:
                 answer = Answer(busy=False, ok=False, text=told)
             self._say(what, answer)
 
-        threading.Thread(target=work, name=f"theseus {what} {source.id}", daemon=True).start()
+        threads.start(work, name=f"theseus {what} {source.id}")
 
     def _again(self, source: SentRun) -> str:
         run = source.resubmit()
@@ -280,7 +276,7 @@ class Desk:
 
             beside = source_of(DispatchedRun.find(run))
             self._compared[run] = beside
-            threading.Thread(target=_brought, args=(beside,), daemon=True).start()
+            threads.start(_brought, beside, name=f"theseus card {beside.id}")
         self._show()
         if self._stop.is_set():
             self._open()  # a card whose run has ended feeds no more

@@ -11,6 +11,7 @@ from theseus._plain import frozen
 from theseus.combobulation import Combobulation
 from theseus.errors import UserError
 from theseus.hardware.fitting import Workload
+from theseus.notebook import threads
 from theseus.sizing import REMAT, ROWS, with_values, workload_of, workload_of_job
 
 Ask = Callable[[], Workload]
@@ -50,7 +51,7 @@ class Estimates:
             if self._working:
                 return
             self._working = True
-        threading.Thread(target=self._work, name="theseus estimate", daemon=True).start()
+        threads.start(self._work, name="theseus estimate")
 
     def _work(self) -> None:
         while True:

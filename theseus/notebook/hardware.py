@@ -8,7 +8,6 @@ w.observe(print, "value")
 from __future__ import annotations
 
 import html
-import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,7 +20,7 @@ from theseus import config as configuration
 from theseus.combobulation import Combobulation
 from theseus.errors import UserError
 from theseus.hardware.resources import Resources, parse_size
-from theseus.notebook import front
+from theseus.notebook import front, threads
 from theseus.notebook import hardware_state as state
 from theseus.notebook.estimating import Estimates, question
 from theseus.notebook.widget import Widget, live
@@ -286,9 +285,7 @@ class CombobulationWidget(Widget):
             self._probing = ASKING
             self._show_hosts()
             work = (self._known, self.value.resources)
-            threading.Thread(
-                target=self._probe, args=work, name="theseus probe", daemon=True
-            ).start()
+            threads.start(self._probe, *work, name="theseus probe")
 
     def _probe(self, known: Inventory, wanted: Resources) -> None:
         from theseus.dispatch.reaching import reach

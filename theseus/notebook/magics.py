@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from theseus.errors import UserError
-from theseus.notebook import mistakes, panel
+from theseus.notebook import mistakes, panel, threads
 from theseus.notebook.mistakes import Written
 
 if TYPE_CHECKING:
@@ -201,6 +201,8 @@ def load(shell: InteractiveShell) -> None:
     completion.load(shell)
     magics = TheseusMagics(shell)
     shell.register_magics(magics)
+    events: Any = shell.events
+    events.register("pre_run_cell", threads.remember_cell)
     register: Any = shell.register_magic_function
     register(magics.misplaced, magic_kind="line", magic_name=_MISPLACED)
     if _allow_an_empty_body not in shell.input_transformers_cleanup:
@@ -212,6 +214,9 @@ def unload(shell: InteractiveShell) -> None:
     from theseus.notebook import completion
 
     completion.unload(shell)
+    events: Any = shell.events
+    if threads.remember_cell in events.callbacks["pre_run_cell"]:
+        events.unregister("pre_run_cell", threads.remember_cell)
     manager = shell.magics_manager
     for kind, name in (("line", "theseus"), ("cell", "theseus"), ("line", _MISPLACED)):
         manager.magics[kind].pop(name, None)

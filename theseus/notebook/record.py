@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-from theseus.notebook import plots
+from theseus.notebook import plots, threads
 from theseus.runs import words
 from theseus.runs.card import card
 from theseus.runs.summary import Summary
@@ -142,6 +142,6 @@ def _log_html(tail: str) -> str:
 def _show(bundle: Bundle, metadata: Bundle, identity: str, update: bool) -> None:
     from IPython.display import display
 
-    display(  # type: ignore[no-untyped-call]
-        bundle, metadata=metadata, raw=True, display_id=identity, update=update
+    threads.under_a_cell(
+        display, bundle, metadata=metadata, raw=True, display_id=identity, update=update
     )

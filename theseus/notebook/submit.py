@@ -22,7 +22,7 @@ from theseus.dispatch.showing import source_of
 from theseus.dispatch.solve import solve
 from theseus.dispatch.verdicts import HostRow, asks, host_rows
 from theseus.errors import UserError
-from theseus.notebook import front
+from theseus.notebook import front, threads
 from theseus.notebook.adding import Adding, Steps
 from theseus.notebook.desk import Desk
 from theseus.notebook.record import Record
@@ -142,7 +142,7 @@ class SubmitPanel(Widget):
                 return
             self._again = False
             self._change(probing=True, trouble="")
-        threading.Thread(target=self._probe, name="theseus probe", daemon=True).start()
+        threads.start(self._probe, name="theseus probe")
 
     def _probe(self) -> None:
         try:
@@ -271,7 +271,7 @@ class SubmitPanel(Widget):
             if after is not None:
                 after()
 
-        threading.Thread(target=carry, name="theseus panel", daemon=True).start()
+        threads.start(carry, name="theseus panel")
 
     def _change(self, **changes: Any) -> None:
         with self._changing:
