@@ -45,6 +45,7 @@ function panelView(model, store) {
   const add = button("Add a host…", () => model.send({ type: "add", step: "begin" }));
   const said = h("div", { class: "t-answer", role: "status" });
   const rehearsal = h("pre", { class: "t-rehearsal", tabindex: "0", "aria-label": "what would be sent" });
+  const rehearsed = h("details", { open: true }, h("summary", { class: "t-quiet" }, "what would be sent"), rehearsal);
   const adding = h("div", { class: "t-adding" });
   const place = h("div", { class: "t-place" });
   const element = h(
@@ -57,7 +58,7 @@ function panelView(model, store) {
     h("div", { class: "t-buttons" }, submit, dry, add),
     said,
     adding,
-    rehearsal,
+    rehearsed,
     place,
   );
   /** @type {string} the host that the user has taken instead of the one that would be chosen */
@@ -207,8 +208,11 @@ function panelView(model, store) {
     said.className = `t-answer${panel.ok ? "" : " t-bad"}`;
     const told = busy ? [panel.busy, ...panel.lines].join("\n") : panel.ok ? (panel.said ? `submitted: ${panel.said}` : "") : panel.said;
     if (said.textContent !== told) said.textContent = told;
-    rehearsal.hidden = !panel.rehearsal;
-    if (rehearsal.textContent !== panel.rehearsal) rehearsal.textContent = panel.rehearsal;
+    rehearsed.hidden = !panel.rehearsal;
+    if (rehearsal.textContent !== panel.rehearsal) {
+      rehearsal.textContent = panel.rehearsal;
+      rehearsed.setAttribute("open", "");
+    }
     drawAdding(panel.adding, busy);
     if (store.card.run && !card) {
       card = cardView(store);
