@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from omegaconf import OmegaConf
 
 from tests.dispatch.sending import Sending, until
 from theseus.cli.call import execute
+from theseus.cli.remote import Meter
 from theseus.combobulation import Combobulation
 from theseus.dispatch.dispatched import DispatchedRun
 
@@ -150,6 +152,22 @@ def test_the_list_is_brought_up_to_date_when_asked(sending: Sending, theseus: Th
         (["hosts", "ad"], "No such command 'ad'"),
     ],
 )
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_one_line_shows_how_much_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, shown in ((Terminal, "\r\x1b[Ksending 0 B of 2.0 kB\r\x1b[Ksending 2.0 kB of 2.0 kB\n"),
+                        (io.StringIO, "")):  # fmt: skip
+        monkeypatch.setattr(sys, "stderr", stream := kind())
+        meter = Meter("sending")
+        meter(0, 2000)
+        meter(2000, 2000)
+        meter.close()
+        assert stream.getvalue() == shown
+
+
 def test_a_wrong_call_is_status_2(
     sending: Sending, theseus: Theseus, words: list[str], told: str
 ) -> None:

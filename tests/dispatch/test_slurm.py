@@ -142,6 +142,33 @@ def test_a_users_own_options_change_nothing(slurm):
     assert probe(spoiled, Resources(chips=("h100",)), {"h100": "h100"}).fit == "now"
 
 
+def test_an_allocation_that_we_submit_from_changes_nothing(slurm, tmp_path):
+    spoiled = Shell(
+        **slurm.environment, SLURM_JOB_ID="1", SLURM_CPU_BIND="quiet,mask_cpu:0x1", SLURM_NTASKS="8",
+        SLURM_CPUS_PER_TASK="1", SBATCH_PARTITION="nowhere", PMI_RANK="3", SLURM_EXPORT_ENV="NONE",
+    )  # fmt: skip
+    show = 'echo "$SLURM_CPUS_PER_TASK $SLURM_NTASKS ${PMI_RANK-none} ${SLURM_CPU_BIND-none} $SLURM_JOB_ID"'
+    launch = launch_of(tmp_path, "sh", "-c", show, run="inside", cpus=2)
+    handle = SLURM.launch(host(), spoiled, launch)
+    assert ended(spoiled, handle).state == "finished"
+    cpus, tasks, rank, bind, job = log_of(launch).split()
+    assert (cpus, tasks, rank, job) == ("2", "1", "none", handle.values["job"])
+    assert "0x1" not in bind.split(":")
+
+
+def test_a_second_job_of_a_run_that_is_at_work_ends_at_once(slurm, tmp_path):
+    """Whoever queued it: a lost answer, a person."""
+    shell = Shell(**slurm.environment)
+    launch = launch_of(tmp_path, "sh", "-c", "echo up; sleep 300", run="twin")
+    handle = SLURM.launch(host(), shell, launch)
+    wait_for(lambda: "up" in log_of(launch))
+    twin = slurm.client("sbatch", "--parsable", f"{launch.folder}/job-1.sh").strip()
+    said = Path(launch.log) / "slurm.log"
+    wait_for(lambda: said.exists() and f"another job; job {twin} ends" in said.read_text())
+    assert log_of(launch) == "up\n"
+    assert SLURM.state(host(), shell, handle).state == "running"
+
+
 def test_a_cluster_that_does_not_answer_is_unknown(tmp_path):
     said = "slurm_load_node error: Unable to contact slurm controller (connect failure)"
     path = faulty(tmp_path, "scontrol", f'echo "{said}" >&2; exit 1')

@@ -306,10 +306,16 @@ def test_uv_finds_a_theseus_that_no_index_has_beside_the_project(
     pyproject(sending, '[project]\nname="mine"\nversion="1"\ndependencies=["theseus-jupyter"]\n')
     uv.with_name("uv").write_text(
         FAKE_UV.replace("PYTHON", sys.executable).replace(
-            "case $1 in", 'echo "find $UV_FIND_LINKS $UV_NO_SOURCES_PACKAGE"\ncase $1 in', 1
+            "case $1 in",
+            'echo "find $UV_FIND_LINKS $UV_NO_SOURCES_PACKAGE"\n'
+            'echo "version $SETUPTOOLS_SCM_PRETEND_VERSION"\ncase $1 in',
+            1,
         )
     )
+    for command in (("add", "."), ("commit", "-qm", "x"), ("tag", "v1.2.3")):
+        subprocess.run(["git", "-C", str(sending.project), *command], check=True)
     sending.submit().wait(180)
+    assert "version 1.2.3" in sending.told
     (line,) = {one for one in sending.told if one.startswith("find ")}
     folder = line.removeprefix("find ").removesuffix(" theseus-jupyter")
     (wheel,) = Path(folder).glob("theseus_jupyter-*-py3-none-any.whl")

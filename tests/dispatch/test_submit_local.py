@@ -86,7 +86,10 @@ def test_a_folder_that_somebody_else_has_prepared_is_refused(sending: Sending) -
 
 
 def test_the_bundle_never_changes_and_is_sent_once(sending: Sending) -> None:
-    first = sending.submit(sending.spec("one"))
+    sent: list[tuple[int, int | None]] = []
+    first = sending.submit(sending.spec("one"), progress=lambda *now: sent.append(now))
+    assert sent[0][0] == 0
+    assert sent[-1][0] == sent[-1][1]
     second = sending.submit(sending.spec("two"))
     bundles = list((sending.work / "theseus/bundles").iterdir())
     assert len(bundles) == 1
