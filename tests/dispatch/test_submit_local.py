@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.dispatch.sending import Sending, at_once, is_alive, until
-from theseus.dispatch import shipping
+from theseus.dispatch import dispatched, shipping
 from theseus.dispatch.dispatched import DispatchedRun
 from theseus.dispatch.providers.base import PROVIDERS, LaunchError
 from theseus.dispatch.transport import TransportError
@@ -259,8 +259,11 @@ def test_a_run_that_another_machine_submitted_is_found_on_the_host(
     assert str(second.logs()).count("theseus: begins on") == 1
 
 
-def test_a_run_whose_processes_were_killed_is_lost_and_goes_on(sending: Sending) -> None:
-    spec = sending.spec(pause=0.1, steps=30)
+def test_a_run_whose_processes_were_killed_is_lost_and_goes_on(
+    sending: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatched, "_SURE", 1.0)
+    spec = sending.spec(pause=0.1, steps=12)
     run = sending.submit(spec)
     until(lambda: len(run.metrics()) > 2)
     group = int(run.entry.handle["pid"])
