@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,27 +67,39 @@ def write_tokens(root: Path) -> None:
         q.create()()
 
 
-def is_saving(root: Path) -> bool:
-    return any(root.glob("runs/*/*/victim-*/checkpoints/.partial-*/state*"))
+def is_saving(root: Path, since: float) -> bool:
+    """Tell whether a save that began after `since` is under way; killed runs leave older ones."""
+    return newer(root, "checkpoints/.partial-*/state*", since)
 
 
-def has_step(root: Path) -> bool:
-    return any(p.stat().st_size for p in root.glob("runs/*/*/victim-*/metrics.jsonl"))
+def has_step(root: Path, since: float) -> bool:
+    """Tell whether a step was reported after `since`."""
+    return newer(root, "metrics.jsonl", since)
+
+
+def newer(root: Path, pattern: str, since: float) -> bool:
+    for path in root.glob(f"runs/*/*/victim-*/{pattern}"):
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_size and found.st_mtime > since:
+                return True
+    return False
 
 
 def kill_once(root: Path, steps: int, in_save: bool, chance: random.Random) -> dict[str, Any]:
     """Start the run, kill it, and tell when that was."""
+    began = time.time()
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.crash", "--victim", str(root), "--steps", str(steps)],
         stderr=subprocess.PIPE,
         text=True,
     )
     wanted = is_saving if in_save else has_step
-    while process.poll() is None and not wanted(root):
+    while process.poll() is None and not wanted(root, began):
         time.sleep(0.002)
     if not in_save:
         time.sleep(chance.uniform(0, 1))
-    saving = is_saving(root)
+    saving = is_saving(root, began)
     alive = process.poll() is None
     process.kill()
     _, errors = process.communicate()
