@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.dispatch.sending import Sending, until
+from theseus.cli.call import call
 from theseus.dispatch import showing
 from theseus.dispatch.again import recipe_of
 from theseus.dispatch.dispatched import DispatchedRun, DispatchError
@@ -70,7 +71,9 @@ def threads() -> list[str]:
 # A run that was sent
 
 
-def test_a_card_follows_a_run_to_its_end_and_leaves_nothing_behind(sending: Sending) -> None:
+def test_a_card_follows_a_run_to_its_end_and_leaves_nothing_behind(
+    sending: Sending, capfd: pytest.CaptureFixture[str]
+) -> None:
     run = sending.submit(sending.spec("train <b>me</b>", steps=5))
     views = Views()
     desk = Desk(source_of(run), views, views.record)
@@ -108,6 +111,12 @@ def test_a_card_follows_a_run_to_its_end_and_leaves_nothing_behind(sending: Send
     Desk(LocalRun(Run(sending.folder(run))), local).receive({"type": "hello"})
     until(lambda: local.cards and not threads())
     assert (local.steps, local.log, local.run["can"]) == (views.steps, views.log, [])
+    # In a terminal: where it stands, and the end of its log.
+    capfd.readouterr()
+    call(["watch", run.id])
+    printed = capfd.readouterr().out
+    assert "finished on me" in printed
+    assert printed.index("finished on me") < printed.index("secret is 0 long")
 
 
 def test_cancel_is_done_once_and_said_and_the_run_can_be_submitted_again(sending: Sending) -> None:
