@@ -288,6 +288,7 @@ export function chartView(store, { until = () => null } = {}) {
     const lines = linesOf(store, chosen.axis, chosen.weight);
     const any = lines.some((line) => line.y.some((value) => value !== null));
     stage.hidden = !any;
+    bar.hidden = !any;
     empty.hidden = any;
     const picture = any ? paint(canvas, lines, chosen, chosen.axis === "step" ? until() : null, pointer) : null;
     said.textContent = picture?.said ?? "";
