@@ -137,21 +137,6 @@ def test_the_list_is_brought_up_to_date_when_asked(sending: Sending, theseus: Th
     assert "finished" in theseus("runs")[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["submit", "a"], "Missing argument 'FILE'"),
-        (["submit", "a", "nothing.yaml"], "there is no file"),
-        (["submit", "a", "OUT", "count.stps=1"], "did you mean 'count.steps'"),
-        (["submit", "a", "OUT", "--host", "mee"], "no host 'mee', did you mean 'me'"),
-        (["submit", "a", "OUT", "--limit", "lots"], "lots"),
-        (["submit", "a", "OUT", "-d", "nowhere.yaml"], "there is no inventory"),
-        (["status", "nothing"], "no run was submitted from this machine yet"),
-        (["logs"], "no run was submitted from this machine yet"),
-        (["hosts", "test", "mee"], "did you mean 'me'"),
-        (["hosts", "ad"], "No such command 'ad'"),
-    ],
-)
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -168,6 +153,21 @@ def test_on_a_terminal_one_line_shows_how_much_is_sent(monkeypatch: pytest.Monke
         assert stream.getvalue() == shown
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["submit", "a"], "Missing argument 'FILE'"),
+        (["submit", "a", "nothing.yaml"], "there is no file"),
+        (["submit", "a", "OUT", "count.stps=1"], "did you mean 'count.steps'"),
+        (["submit", "a", "OUT", "--host", "mee"], "no host 'mee', did you mean 'me'"),
+        (["submit", "a", "OUT", "--limit", "lots"], "lots"),
+        (["submit", "a", "OUT", "-d", "nowhere.yaml"], "there is no inventory"),
+        (["status", "nothing"], "no run was submitted from this machine yet"),
+        (["logs"], "no run was submitted from this machine yet"),
+        (["hosts", "test", "mee"], "did you mean 'me'"),
+        (["hosts", "ad"], "No such command 'ad'"),
+    ],
+)
 def test_a_wrong_call_is_status_2(
     sending: Sending, theseus: Theseus, words: list[str], told: str
 ) -> None:

@@ -299,12 +299,8 @@ def cancel(word: str, *, as_json: bool) -> str:
 
     run = DispatchedRun.find(word)
     with as_work():
-        state = run.cancel()
-    entry = run.entry
-    if as_json:
-        return json.dumps(_record(entry))
-    reason = entry.reason if entry.reason != "cancelled" else None
-    return _line(entry, f"{state}{f': {reason}' if reason else ''}")
+        state = run.cancel(tell=tell)
+    return json.dumps(_record(run.entry)) if as_json else _line(run.entry, state)
 
 
 def fetch(word: str, to: Path | None, *, checkpoints: bool, as_json: bool) -> str:

@@ -319,8 +319,13 @@ class DispatchedRun:
 
         return asyncio.to_thread(self.wait).__await__()
 
-    def cancel(self) -> str:
+    def cancel(self, *, tell: Tell | None = None) -> str:
         """End every process of the run, and return its state.
+
+        Parameters
+        ----------
+        tell
+            Told what could not be made sure of, such as a node that somebody else has by now.
 
         Raises
         ------
@@ -349,6 +354,7 @@ class DispatchedRun:
         word = str(status["state"])
         if seen.note:
             status["reason"] = f"{status.get('reason') or word}; {seen.note}"
+            (tell or _silence)(seen.note)
         self._saw(word, seen.reason if "held" in (seen.reason or "") else status["reason"], status)
         if "held" in (seen.reason or ""):
             msg = f"'{self.name}' ({self.id}) has ended, but {seen.reason}"
