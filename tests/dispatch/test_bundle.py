@@ -54,6 +54,15 @@ def unpacked(bundle: Bundle, tmp_path: Path) -> Path:
     return target / "project"
 
 
+def test_what_is_private_stays_wherever_it_lies_and_however_it_is_reached(project: Path) -> None:
+    write(project, hosts_yaml="env: {HF_TOKEN: s3cret}", state__runs__x="1", b="2")
+    (project / "link").symlink_to("hosts_yaml")
+    bundle = gather(project / "state", private=[project / "hosts_yaml", project / "state"])
+    assert names(bundle) == [".gitignore", "a.py", "b"]
+    assert not any("s3cret" in one.read().decode(errors="replace") for one in bundle.files)
+    assert "hosts_yaml is left out: what theseus knows of hosts and runs stays here" in bundle.notes
+
+
 def test_changed_and_untracked_files_go_and_ignored_ones_stay(project: Path) -> None:
     (project / "a.py").write_text("a = 2\n")
     write(project, Makefile="all:\n", notes__x="1", out_log="")

@@ -17,7 +17,7 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -136,7 +136,9 @@ class Bundle:
         return "\n".join([*lines, *self.notes])
 
 
-def gather(start: Path, *, limit: int = LIMIT, own: bool | None = None) -> Bundle:
+def gather(
+    start: Path, *, limit: int = LIMIT, own: bool | None = None, private: Sequence[Path] = ()
+) -> Bundle:
     """Return what is to be sent of the project around `start`.
 
     Parameters
@@ -147,6 +149,8 @@ def gather(start: Path, *, limit: int = LIMIT, own: bool | None = None) -> Bundl
         How many bytes are allowed in all.
     own
         Whether theseus itself is sent; None sends it when the project does not bring it.
+    private
+        Files and folders that stay here, wherever they lie: an inventory may hold secrets.
 
     Raises
     ------
@@ -169,7 +173,8 @@ def gather(start: Path, *, limit: int = LIMIT, own: bool | None = None) -> Bundl
             f"nothing of {start} is sent: a home folder is no project (make a folder for yours)"
         )
     notes = list(listing.notes)
-    files = list(_project_files(top, listing.paths, notes, limit)) if top is not None else []
+    paths = listing.paths if top is None else _without(private, top, listing.paths, notes)
+    files = list(_project_files(top, paths, notes, limit)) if top is not None else []
     folder = "" if top is None or project is None else _relative(project, top)
     manifest = read_manifest(project)
     if own is None:
@@ -218,6 +223,19 @@ def _project_folder(start: Path, top: Path | None) -> Path | None:
 def _relative(project: Path, top: Path) -> str:
     relative = project.resolve().relative_to(top.resolve()).as_posix()
     return "" if relative == "." else relative
+
+
+def _without(private: Sequence[Path], top: Path, paths: list[str], notes: list[str]) -> list[str]:
+    """Return the paths that neither are nor lie in something private, also by way of a link."""
+    kept_back = [one.resolve() for one in private]
+    allowed = []
+    for path in paths:
+        full = (top / path).resolve()
+        if any(full.is_relative_to(one) for one in kept_back):
+            notes.append(f"{path} is left out: what theseus knows of hosts and runs stays here")
+        else:
+            allowed.append(path)
+    return allowed
 
 
 def _project_files(

@@ -201,6 +201,11 @@ class Inventory:
     path: Path | None = None
     names_hosts: bool = True
 
+    @property
+    def private(self) -> tuple[Path, ...]:
+        """What is never sent anywhere: the file, which may hold secrets, and the state folder."""
+        return (state_folder(), *([self.path] if self.path is not None else []))
+
     def host(self, name: str) -> Host:
         """Return the host called `name`.
 

@@ -170,9 +170,15 @@ def rehearse(
     chosen = [host for host in chosen if _may_take(spec, host)]
     by_value = spec.job.travelling is not None
     early = by_value or spec.job.path is None or code is not None
-    gathering = Later(gather, Path(code or Path.cwd()), limit=limit) if early else None
+    gathering = (
+        Later(gather, Path(code or Path.cwd()), limit=limit, private=known.private)
+        if early
+        else None
+    )
     identified = identify_run(spec)
-    gathering = gathering or Later(gather, identified.source or Path.cwd(), limit=limit)
+    gathering = gathering or Later(
+        gather, identified.source or Path.cwd(), limit=limit, private=known.private
+    )
     registry = Registry()
     again = registry.of_base(identified.base)
     told = "" if again is None else f"the same run is known here: {again.state} on {again.host}"

@@ -89,9 +89,11 @@ def submit(
     solving = Later(solve, known, spec.resources, hosts=hosts, connect=reach)
     gathering = None
     if code is not None or spec.job.path is None or spec.job.travelling is not None:
-        gathering = Later(gather, Path(code or Path.cwd()), limit=limit)
+        gathering = Later(gather, Path(code or Path.cwd()), limit=limit, private=known.private)
     identified = identify_run(spec)
-    gathering = gathering or Later(gather, identified.source or Path.cwd(), limit=limit)
+    gathering = gathering or Later(
+        gather, identified.source or Path.cwd(), limit=limit, private=known.private
+    )
     with registry.submitting(identified.base):
         again = registry.of_base(identified.base)
         if again is not None and not fresh:
