@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import flax.linen as nn
@@ -14,6 +15,7 @@ import pytest
 from theseus.config import ConfigError, build, configuration, configure, field, load
 from theseus.model.layers import cross_entropy
 from theseus.model.layers.attention import causal_attention
+from theseus.model.layers.backend import has_flash
 from theseus.model.layers.rotary import rotate, rotation
 from theseus.model.models import GPT
 
@@ -147,6 +149,28 @@ def test_the_gradients_of_attention_are_those_of_its_definition(packed: bool) ->
     theirs = jax.grad(lambda *a: (plain(*a) * weights).sum(), (0, 1, 2))
     for found, expected in zip(mine(q, k, v), theirs(q, k, v), strict=True):
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("backend", "capability", "head_size", "flash"),
+    [
+        ("gpu", "9.0", 64, True),
+        ("gpu", "8.0", 128, True),
+        ("gpu", "10.0", 64, True),
+        ("gpu", "7.0", 64, False),  # V100
+        ("gpu", "7.5", 64, False),  # T4
+        ("gpu", "gfx90a", 64, False),  # AMD
+        ("gpu", "9.0", 20, False),
+        ("gpu", "9.0", 256, False),
+        ("cpu", "", 64, False),
+    ],
+)
+def test_flash_attention_is_asked_for_only_where_there_is_a_kernel(
+    backend: str, capability: str, head_size: int, flash: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=capability)])
+    assert has_flash(head_size) is flash
 
 
 def test_rotary_angles_are_exact_far_into_the_context() -> None:

@@ -132,7 +132,9 @@ def memory(found: Sizing, status: str) -> Memory:
     known = here is not None
     mesh = None if found.obstacle else setting.mesh
     parts = here.estimate.parts if here else {}
-    on = {one.name: fit.word for one in chips() if one.memory_bytes and (fit := found.fit_on(one))}
+    on: dict[str, str] = {
+        one.name: fit.word for one in chips() if one.memory_bytes and (fit := found.fit_on(one))
+    }
     return Memory(
         status=status,
         problem=found.obstacle,

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from theseus.model.layers.backend import backend
+from theseus.model.layers.backend import has_flash
 from theseus.model.layers.constrain import constrain
 from theseus.model.layers.initializers import STDDEV, normal, zeros
 from theseus.model.layers.rotary import Rotation, rotate
@@ -69,12 +69,9 @@ def causal_attention(
     -------
     (B, H, T, K), finite also where a row is all padding: a position always sees itself.
     """
-    if segments is None and backend() == "gpu":
-        # cuDNN's flash kernel where it can serve, XLA's otherwise: (B, T, H, K) is its layout.
-        flash = jax.nn.dot_product_attention(
-            *(jnp.swapaxes(t, 1, 2) for t in (q, k, v)),
-            is_causal=True,
-            implementation="cudnn" if q.dtype == jnp.bfloat16 else None,
+    if segments is None and q.dtype == jnp.bfloat16 and has_flash(q.shape[-1]):
+        flash = jax.nn.dot_product_attention(  # (B, T, H, K) is its layout
+            *(jnp.swapaxes(t, 1, 2) for t in (q, k, v)), is_causal=True, implementation="cudnn"
         )
         return jnp.swapaxes(flash, 1, 2)
     return _attention(q, k, v, segments)

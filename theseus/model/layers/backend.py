@@ -20,6 +20,21 @@ def backend() -> str:
     return _assumed.get() or jax.default_backend()
 
 
+def has_flash(head_size: int) -> bool:
+    """Tell whether cuDNN's flash attention serves bfloat16 heads of this size, forwards and back.
+
+    It needs an NVIDIA GPU of compute capability 8.0 (A100) or newer, and heads of a multiple of 8
+    up to 128; JAX refuses the others rather than going another way. An assumed GPU is a new one.
+    """
+    if backend() != "gpu" or head_size % 8 or head_size > 128:
+        return False
+    if _assumed.get():
+        return True
+    capability = str(getattr(jax.devices()[0], "compute_capability", ""))  # "8.0"; AMD: "gfx90a"
+    major = capability.partition(".")[0]
+    return major.isdigit() and int(major) >= 8
+
+
 @contextmanager
 def assuming(name: str) -> Iterator[None]:
     """Let models be traced as for this backend, which need not be here and is not started."""
