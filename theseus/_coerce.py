@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import json
+import math
 import os
 import types
 import typing
@@ -100,14 +102,62 @@ def choices_of(hint: Any) -> tuple[Any, ...] | None:
 def parse_text(hint: Any, text: str) -> Any:
     """Return the value that a command line or a form means by `text`, for the type `hint`.
 
-    A str keeps its text as written; collections are read as YAML flow (`[1, 2]`, `{a: 1}`).
+    A str keeps its text as written; collections are read as YAML flow (`[1, 2]`, `{a: 1}`). Where
+    a str may be None, `null` is None, and a text in double quotes is what JSON says it is, so that
+    there is a way to write every text.
     """
+    if _is_optional_text(hint):
+        if text == "null":
+            return None
+        if text.startswith('"'):
+            try:
+                return coerce(hint, json.loads(text))
+            except ValueError:
+                return text
     if is_container(hint):
         try:
             return coerce(hint, yaml.safe_load(text))
         except yaml.YAMLError as error:
             raise Unfit from error
     return coerce(hint, text)
+
+
+def write_text(hint: Any, value: Any) -> str:
+    """Return a text that `parse_text` reads as `value`, the shortest that a person would type."""
+    if isinstance(value, str):
+        quoted = _is_optional_text(hint) and (value == "null" or value.startswith('"'))
+        return json.dumps(value) if quoted else value
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple | dict):
+        flow = yaml.safe_dump(
+            _names(value),
+            default_flow_style=True,
+            sort_keys=False,
+            allow_unicode=True,
+            width=math.inf,
+        )
+        return flow.strip()
+    return repr(value)
+
+
+def _names(value: Any) -> Any:
+    """Return nested values with the members of an Enum by name."""
+    if isinstance(value, list | tuple):
+        return [_names(item) for item in value]
+    if isinstance(value, dict):
+        return {_names(key): _names(item) for key, item in value.items()}
+    return value.name if isinstance(value, enum.Enum) else value
+
+
+def _is_optional_text(hint: Any) -> bool:
+    members = typing.get_args(hint)
+    is_union = typing.get_origin(hint) in (Union, types.UnionType)
+    return is_union and str in members and type(None) in members
 
 
 def _coerce_union(hint: Any, value: Any) -> Any:

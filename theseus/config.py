@@ -25,7 +25,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from theseus._coerce import Unfit, choices_of, parse_text, type_name
+from theseus._coerce import Unfit, choices_of, parse_text, type_name, write_text
 from theseus._configure import (
     configuration,
     configure,
@@ -63,6 +63,7 @@ __all__ = [
     "KeyRecord",
     "MissingValueError",
     "UnknownKeyError",
+    "assign",
     "build",
     "changed",
     "check_complete",
@@ -73,7 +74,9 @@ __all__ = [
     "keys_of",
     "load",
     "override",
+    "raw_value",
     "register_session",
+    "text_of",
     "to_plain",
     "unregister_session",
 ]
@@ -160,12 +163,44 @@ def override(config: DictConfig, assignments: Iterable[str]) -> None:
             raise ConfigError(msg)
         if key not in schema:
             raise unknown_key(config, key)
-        spec = schema[key]
-        try:
-            values[key] = text if is_interpolation(text) else parse_text(spec.hint, text)
-        except Unfit:
-            values[key] = text  # the assignment below words the error
+        values[key] = meant(schema[key], text)
     load(config, values)
+
+
+def meant(spec: KeySpec, text: str) -> Any:
+    """Return the value that a text means for a key; one that does not fit stays text.
+
+    Assigning that text then words the error.
+    """
+    if is_interpolation(text) and not text.startswith(("[", "{")):
+        return text
+    try:
+        return parse_text(spec.hint, text)
+    except Unfit:
+        return text
+
+
+def text_of(config: DictConfig, key: str, value: Any) -> str:
+    """Return the text that means this value: what a form shows, and a command line takes."""
+    return write_text(schema_of(config)[key].hint, value)
+
+
+def assign(config: DictConfig, key: str, value: Any) -> None:
+    """Set one value by its dotted key, with the checks of an assignment.
+
+    Raises
+    ------
+    UnknownKeyError, InvalidValueError
+        The value is then as it was.
+    """
+    if key not in schema_of(config):
+        raise unknown_key(config, key)
+    _assign(config, key, value)
+
+
+def raw_value(config: DictConfig, key: str) -> Any:
+    """Return the value of a key as it was set: plain, interpolations as text, `???` if unset."""
+    return plain(_raw(config, key))
 
 
 def _flatten(config: DictConfig, values: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -255,7 +290,7 @@ def changed(config: DictConfig) -> dict[str, Any]:
     """Return dotted key → value for the keys that differ from their default."""
     found = {}
     for key, spec in sorted(schema_of(config).items()):
-        value = plain(_raw(config, key))
+        value = raw_value(config, key)
         if value not in (spec.default, UNSET):
             found[key] = value
     return found

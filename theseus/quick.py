@@ -12,6 +12,7 @@ next cell, in a thread and after a top-level `await`.
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import weakref
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
     from theseus.job import Job, OpenRun, RunIdentity
     from theseus.lineage import SavedStates
+
+# A recipe shows itself as a form where one can be seen; the rooms below are not imported before.
+_AUDIENCE, _FORM = "theseus.notebook.audience", "theseus.notebook.form"
 
 
 class QuickError(UserError):
@@ -246,6 +250,14 @@ class QuickJob:
 
     def __repr__(self) -> str:
         return self._card().text()
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        if self.has_config and importlib.import_module(_AUDIENCE).live():
+            shown: tuple[dict[str, Any], dict[str, Any]]
+            shown = importlib.import_module(_FORM).bundle_of(self)
+            return shown
+        card = self._card()
+        return {"text/plain": card.text(), "text/html": card.html()}, {}
 
     def _repr_html_(self) -> str:
         return self._card().html()

@@ -7,8 +7,6 @@ opened at all and the text is all there is.
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import traceback
 from abc import ABCMeta, abstractmethod
@@ -18,11 +16,9 @@ from typing import Any, TypedDict
 import anywidget
 
 from theseus.errors import UserError
+from theseus.notebook.audience import WIDGETS, live
 
-WIDGETS = "THESEUS_WIDGETS"  # in the environment: `0` or `1` where the guess is wrong
-
-# What front ends that show widgets leave in the environment of their kernels.
-_FRONT_ENDS = ("JPY_SESSION_NAME", "VSCODE_PID", "VSCODE_CWD")
+__all__ = ["WIDGETS", "Problem", "Widget", "live"]
 
 
 class Problem(TypedDict):
@@ -31,17 +27,6 @@ class Problem(TypedDict):
     type: str
     message: str
     details: str | None
-
-
-def live() -> bool:
-    """Tell whether somebody can see widgets: nbclient, papermill and terminals show text."""
-    if asked := os.environ.get(WIDGETS):
-        return asked != "0"
-    interactive = sys.modules.get("IPython")
-    shell = interactive.get_ipython() if interactive else None
-    if getattr(shell, "kernel", None) is None:
-        return False
-    return "google.colab" in sys.modules or any(name in os.environ for name in _FRONT_ENDS)
 
 
 class _WidgetClass(ABCMeta, type(anywidget.AnyWidget)):  # type: ignore[misc] # untyped bases
