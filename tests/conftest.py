@@ -62,6 +62,11 @@ hypothesis.settings.register_profile("theseus", deadline=None, derandomize="CI" 
 hypothesis.settings.load_profile("theseus")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no worker waits for the last test of another."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_unconfigure() -> None:
     """Remove the session's own folders."""
     shutil.rmtree(_HOME, ignore_errors=True)
