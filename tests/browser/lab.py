@@ -81,6 +81,7 @@ class Notebook:
         """Run every cell and wait until the last has ended."""
         count = self.page.locator(".jp-Notebook .jp-CodeCell").count()
         before = self._count(count - 1)
+        self.cell(0).locator(".jp-InputPrompt").click()  # commands go to the notebook in focus
         self.command("notebook:run-all-cells")
         self._ended(count - 1, before)
 
@@ -148,8 +149,11 @@ class Notebook:
         """Wait until the notebook is open and its kernel is idle."""
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for()
         self.page.wait_for_function(
-            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
-            " === 'idle'"
+            """() => {
+              const app = window.jupyterapp, context = app?.shell.currentWidget?.sessionContext;
+              return context?.isReady && context.session?.kernel?.status === 'idle'
+                && app.commands.isEnabled('notebook:run-all-cells');
+            }"""
         )
 
     def _count(self, index: int) -> str:
