@@ -138,7 +138,11 @@ def model_readouts(job: Job, spec: Combobulation) -> list[Readout]:
         parts = [f"{name} {in_words(size)}" for name, size in fit.estimate.parts.items() if size]
         where = "a device" if spec.resources.gpus else "this machine's processor"
         found.append(
-            Readout("memory", in_words(fit.estimate.total), f"on {where}: {', '.join(parts)}")
+            Readout(
+                "memory",
+                f"{in_words(fit.estimate.total)} of memory",
+                f"on {where}: {', '.join(parts)}",
+            )
         )
     return found
 

@@ -82,7 +82,8 @@ export class Control {
     this.element.classList.toggle("t-is-bad", state === "t-is-bad");
     this.mark.textContent = this.error ? "✕" : cell.missing ? "◇" : problem ? "⚠" : cell.changed ? "●" : "";
     const shortened = problem.replace(`${field.key}: `, "");
-    this.problem.textContent = cell.missing && !this.error ? `no value yet: ${shortened.replace(`no value yet for ${field.key} `, "")}` : shortened;
+    const why = shortened.startsWith(`${field.key} (`) ? shortened.slice(shortened.indexOf("): ") + 3) : shortened;
+    this.problem.textContent = cell.missing && !this.error ? `no value yet, ${why}` : why;
     this.problem.hidden = !problem;
     this.resolved.textContent = cell.value === undefined ? "" : `= ${cell.value}`;
     this.resolved.hidden = cell.value === undefined;
@@ -140,7 +141,7 @@ export class Control {
   shape(/** @type {any} */ cell) {
     const free = cell.value !== undefined || (cell.text || "").includes("${");
     const { control, optional } = this.field;
-    if (free) return "text";
+    if (free) return "free";
     if (control === "switch") return optional || cell.missing ? "choice" : "switch";
     if (control === "choice") return "choice";
     return "text";
@@ -178,7 +179,7 @@ export class Control {
 
   makeText(/** @type {any} */ shared) {
     const { field } = this;
-    const number = field.control === "int" || field.control === "float";
+    const number = this.made === "text" && ["int", "float"].includes(field.control);
     this.input = h("input", {
       ...shared, type: "text", autocomplete: "off", spellcheck: "false",
       class: number ? "t-number" : "t-text",
@@ -193,6 +194,7 @@ export class Control {
     if (number && (field.log || (field.ge !== undefined && field.le !== undefined))) {
       parts.push((this.slider = this.makeSlider()));
     } else this.slider = null;
+    this.none = null;
     if (field.optional) {
       this.none = h("button", { type: "button", class: "t-none", title: "unset: no value",
         "aria-label": `unset ${field.key}`, onclick: () => this.send(null) }, "unset");
@@ -271,7 +273,7 @@ export class Control {
 
   send(/** @type {string | null} */ text) {
     this.sent = text;
-    if (text === null || this.made !== "text") this.dirty = false;
+    if (text === null || this.made === "switch" || this.made === "choice") this.dirty = false;
     const number = this.field.control === "int" || this.field.control === "float";
     // An emptied number that may be unset is unset; an emptied text is an empty text.
     const meant = text === "" && this.field.optional && number ? null : text;
