@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -29,7 +30,14 @@ def test_the_wheel_holds_every_file_of_the_package(
 
 def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"theseus"}
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {"theseus"}
+
+
+def test_the_wheel_tells_jupyter_of_the_server_extension(wheel: zipfile.ZipFile) -> None:
+    (data,) = {name.split("/")[0] for name in wheel.namelist() if ".data/" in name}
+    placed = "data/etc/jupyter/jupyter_server_config.d/theseus.json"
+    told = json.loads(wheel.read(f"{data}/{placed}"))
+    assert told == {"ServerApp": {"jpserver_extensions": {"theseus.lab": True}}}
 
 
 def test_the_wheel_brings_command_and_licence(wheel: zipfile.ZipFile) -> None:

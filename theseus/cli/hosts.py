@@ -12,8 +12,8 @@ import typer
 
 from theseus.cli.call import CallError, WorkError
 from theseus.cli.options import Asked
+from theseus.dispatch.asking import ask_all, last_seen
 from theseus.dispatch.inventory import Inventory, load_inventory
-from theseus.dispatch.registry import recalled_hosts, remember_hosts
 from theseus.errors import UserError
 from theseus.runs import words
 
@@ -23,39 +23,28 @@ def listed(inventory: Path | None, asked: Asked, *, cached: bool, as_json: bool)
     known = load_inventory(inventory)
     if not cached:
         _ask_all(known, asked)
-    seen = recalled_hosts()
-    rows = [(name, known.hosts[name], seen.get(name, {})) for name in known.priority]
+    rows = last_seen(known)
     if as_json:
-        return json.dumps(
-            [
-                {"name": name, "type": host.type, "cluster": host.cluster.name,
-                 "chips": dict(host.chips), **facts}
-                for name, host, facts in rows
-            ],
-            indent=1,
-        )  # fmt: skip
+        return json.dumps(rows, indent=1)
     from theseus._summary import aligned
 
     table = [
         (
-            words.one_line(name),
-            host.type,
-            _chips(host.chips, facts),
+            words.one_line(facts["name"]),
+            facts["type"],
+            _chips(facts["chips"], facts),
             words.one_line(str(facts.get("reason") or "not asked yet")),
             _age(facts) if cached else "",
         )
-        for name, host, facts in rows
+        for facts in rows
     ]
     return "\n".join(aligned(table))
 
 
 def _ask_all(known: Inventory, asked: Asked) -> None:
-    from theseus.dispatch.reaching import reach
-    from theseus.dispatch.solve import solve
     from theseus.hardware.resources import Resources
 
-    wanted = Resources(chips=tuple(asked.chips), gpus=asked.gpus)
-    remember_hosts(solve(known, wanted, connect=reach).verdicts)
+    ask_all(known, Resources(chips=tuple(asked.chips), gpus=asked.gpus))
 
 
 def _chips(named: Any, facts: dict[str, Any]) -> str:

@@ -96,7 +96,7 @@ def submitted(run: DispatchedRun, *, as_json: bool) -> str:
     """Return what is said about a run that was just submitted."""
     entry = run.entry
     if as_json:
-        return json.dumps(_record(entry))
+        return json.dumps(entry.plain())
     name = words.one_line(entry.name)
     return (
         f"{_line(entry)}\n"
@@ -140,7 +140,7 @@ def runs(*, refresh: bool, everything: bool, as_json: bool) -> str:
         recent = time.time() - _WEEK
         entries = [one for one in entries if not one.ended or one.submitted > recent]
     if as_json:
-        return json.dumps([_record(one) for one in entries], indent=1)
+        return json.dumps([one.plain() for one in entries], indent=1)
     if not entries:
         return "no run was submitted from this machine in the last week (`theseus runs --all`)"
     from theseus._summary import aligned
@@ -187,7 +187,7 @@ def status(word: str, *, as_json: bool) -> str:
     state = run.look()
     entry = run.entry
     if as_json:
-        return json.dumps({**_record(entry), "state": state.word, "reason": state.reason})
+        return json.dumps({**entry.plain(), "state": state.word, "reason": state.reason})
     lines = [_line(entry, str(state))]
     lines += [f"  {line}" for line in (*_facts(run), f"folder  {words.one_line(entry.folder)}")]
     return "\n".join(lines)
@@ -300,7 +300,7 @@ def cancel(word: str, *, as_json: bool) -> str:
     run = DispatchedRun.find(word)
     with as_work():
         state = run.cancel(tell=tell)
-    return json.dumps(_record(run.entry)) if as_json else _line(run.entry, state)
+    return json.dumps(run.entry.plain()) if as_json else _line(run.entry, state)
 
 
 def fetch(word: str, to: Path | None, *, checkpoints: bool, as_json: bool) -> str:
@@ -393,15 +393,3 @@ def _position(entry: Entry) -> str:
         return ""
     whole = f"/{words.count(total)}" if isinstance(total, int | float) else ""
     return f"{words.count(done)}{whole} {words.one_line(str(unit or ''))}"
-
-
-def _record(entry: Entry) -> dict[str, Any]:
-    kept = ("id", "name", "project", "group", "job", "host", "cluster", "folder", "attempt",
-            "chips", "nodes", "submitted", "state", "reason", "starts", "seen")  # fmt: skip
-    return {
-        **{name: getattr(entry, name) for name in kept},
-        "provider": entry.kind,
-        "progress": entry.status.get("progress"),
-        "latest": entry.status.get("latest") or {},
-        "checkpoint": entry.status.get("checkpoint"),
-    }

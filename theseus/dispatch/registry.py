@@ -20,6 +20,10 @@ from theseus.errors import UserError, did_you_mean
 from theseus.runs import files
 
 ENDED = frozenset({"finished", "failed", "cancelled", "lost"})
+_PLAIN = (
+    "id", "name", "project", "group", "job", "host", "cluster", "folder", "attempt", "chips",
+    "nodes", "submitted", "state", "reason", "starts", "seen",
+)  # fmt: skip
 _ID = re.compile(r"[0-9a-f]{6,64}")
 
 
@@ -87,6 +91,16 @@ class Entry:
     def ended(self) -> bool:
         """Whether it was seen to have ended."""
         return self.state in ENDED
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values, for `--json`; nothing in it is a secret."""
+        return {
+            **{name: getattr(self, name) for name in _PLAIN},
+            "provider": self.kind,
+            "progress": self.status.get("progress"),
+            "latest": self.status.get("latest") or {},
+            "checkpoint": self.status.get("checkpoint"),
+        }
 
 
 class Registry:

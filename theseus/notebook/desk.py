@@ -220,7 +220,7 @@ class Desk:
             losses,
             note=note,
             tail=tail(first, _TAIL) if first else "",
-            facts={key: facts[key] for key in _SAVED},  # type: ignore[literal-required]
+            facts=facts,
             picture=True,
             update=update,
         )
@@ -283,10 +283,6 @@ class Desk:
 
 
 _DOING = {"cancel": "ending it …", "fetch": "bringing its files …", "resubmit": "submitting …"}
-_SAVED = (
-    "id", "name", "project", "group", "job", "host", "chips", "state", "reason", "elapsed",
-    "progress", "facts", "folder", "ended",
-)  # fmt: skip
 
 
 def _batch(pieces: list[Piece], parts: list[Any]) -> dict[str, Any]:

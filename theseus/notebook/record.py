@@ -23,6 +23,10 @@ from theseus.runs.summary import Summary
 MIME = "application/vnd.theseus.run+json"
 _SHARE = 0.1  # of the time, at most, goes into drawing the curve
 _FIRST = 0.1  # the first drawing, in seconds: what it really takes is mostly loading matplotlib
+SAVED = (
+    "id", "name", "project", "group", "job", "host", "chips", "state", "reason", "elapsed",
+    "progress", "facts", "folder", "ended",
+)  # fmt: skip
 _SAVED_POINTS = 200  # of each curve in the facts
 
 Bundle = dict[str, Any]
@@ -98,7 +102,7 @@ class Record:
         bundle: Bundle = {"text/plain": "\n".join(lines), "text/html": plots.dark_style() + html}
         if facts is not None:
             bundle["text/html"] = f'<div class="theseus-record">{bundle["text/html"]}</div>'
-            bundle[MIME] = {"v": 1, **facts, "curves": saved_curves(losses)}
+            bundle[MIME] = saved(facts, losses)
         if picture and self._png:
             bundle["image/png"] = base64.b64encode(self._png).decode("ascii")
         self._show(bundle, {"image/png": plots.SIZE} if picture else {}, self._identity, update)
@@ -116,6 +120,12 @@ def until_of(summary: Summary) -> int | None:
     progress = summary.progress
     steps = progress is not None and progress.unit.startswith("step")
     return int(progress.total) if progress is not None and steps and progress.total else None
+
+
+def saved(facts: Mapping[str, Any], losses: plots.Losses) -> dict[str, Any]:
+    """Return the record of a run for programs: what of its facts lasts, and its curves."""
+    kept = {key: facts[key] for key in SAVED}
+    return {"v": 1, **kept, "curves": saved_curves(losses)}
 
 
 def saved_curves(losses: plots.Losses) -> dict[str, list[list[float | None]]]:

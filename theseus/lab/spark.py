@@ -1,0 +1,65 @@
+"""The losses of a run in a few points, from a file of metrics of any size."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from theseus.notebook.plots import decimated
+from theseus.runs.metrics import plain_numbers, role
+
+POINTS = 60
+_WHOLE = 128 * 1024  # bytes up to which a file is read whole
+_SAMPLE = 4096  # bytes of each sample of a longer one
+
+
+def spark(path: Path) -> list[float | None]:
+    """Return at most `POINTS` losses in the order of their steps; None is no finite number."""
+    steps: list[int] = []
+    values: list[float] = []
+    for record in _records(path):
+        step, value = record.get("step"), _loss(record)
+        if not isinstance(step, int) or value is None:
+            continue
+        while steps and steps[-1] >= step:  # a resumed run has undone these
+            steps.pop(), values.pop()
+        steps.append(step)
+        values.append(value)
+    _, few = decimated(steps, values, POINTS)
+    return [float(f"{value:.4g}") if math.isfinite(value) else None for value in few]
+
+
+def _loss(record: dict[str, Any]) -> float | None:
+    for name, value in record.items():
+        if role(name) == "loss" and isinstance(value, int | float):
+            return float(value)
+    return None
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    for line in _lines(path):
+        try:
+            yield plain_numbers(json.loads(line))
+        except (AttributeError, TypeError, ValueError):
+            continue  # what a host wrote may be anything
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of the file; of a long one the first, some between, and the last."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            if size <= _WHOLE:
+                file.seek(0)
+                yield from file.read().split(b"\n")[:-1]
+                return
+            for number in range(POINTS):
+                file.seek(number * (size - _SAMPLE) // (POINTS - 1))
+                _, *whole = file.read(_SAMPLE).split(b"\n")
+                # The last sample ends with the newest line.
+                yield from whole[-2:-1] if number == POINTS - 1 else whole[:-1][:1]
+    except FileNotFoundError:
+        return
