@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theseus.dispatch import inventory
 from theseus.dispatch.fetching import FetchError, fetch, parse_list
 from theseus.dispatch.remote import _found_run
 from theseus.dispatch.transport.base import Answer
@@ -59,5 +60,7 @@ def test_any_answer_is_read_without_a_fault(answer: bytes) -> None:
 
 @given(st.text())
 def test_any_record_of_a_host_is_read_without_a_fault(text: str) -> None:
-    found = _found_run("/root/runs/p/g", text)
+    found = _found_run(
+        inventory.Host("box", "plain", inventory.local_cluster()), "/root/runs/p/g", text
+    )
     assert found is None or found.record["v"] == 1

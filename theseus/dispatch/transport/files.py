@@ -48,24 +48,32 @@ theseus_there() {
   [ -f "$1" ] && [ "$(theseus_size "$1")" = "$3" ] && [ "$(theseus_sha256 <"$1")" = "$2" ]
 } 2>/dev/null
 theseus_ours() { [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ]; }
-theseus_left() { command -v flock && (flock -w "$2" 9) 9<"$1"; } >/dev/null 2>&1
+# Do $3… with the file $1 while we hold its lock, after at most $2 seconds of waiting for it.
+theseus_locked() {
+  command -v flock && (flock -w "$2" 9 && shift 2 && "$@") 9<"$1"
+} >/dev/null 2>&1
 if [ -d "$1" ]; then echo 'is a folder' >&2; exit 3; fi
 if theseus_there "$1" "$4" "$5" && chmod "$3" "$1" 2>/dev/null; then echo have; exit; fi
 mkdir -p "${1%/*}/" || exit
 umask 077
 trap '' PIPE # when the connection is gone, saying so must not end us before we have cleaned up
 [ -n "$6" ] || trap 'rm -f "$2"' EXIT
-: >"$2" || exit
+while :; do # until the file is ours: who tidies up may take it away before it is locked
+  exec 8>>"$2" || exit
+  ! command -v flock >/dev/null 2>&1 || flock 8
+  [ ! -e "$2" ] || break
+done
 [ -z "$6" ] || for theseus_other in "$6"*; do
   [ "$theseus_other" != "$2" ] && theseus_ours "$theseus_other" || continue
-  theseus_do=cp # of what somebody still writes, the beginning is as good
-  ! theseus_left "$theseus_other" 3 || theseus_do=mv
-  theseus_n=$(theseus_size "$theseus_other")
+  # Of what somebody still writes, the beginning is as good; it may end, and be gone, at any moment.
+  theseus_do=true
+  ! theseus_locked "$theseus_other" 3 true || theseus_do='rm -f'
+  theseus_n=$(theseus_size "$theseus_other" 2>/dev/null) || continue
   [ "$theseus_n" -gt "$(theseus_size "$2")" ] && [ "$theseus_n" -le "$5" ] || continue
-  $theseus_do -f "$theseus_other" "$2" || exit
+  : >"$2"
+  cat "$theseus_other" >&8 2>/dev/null || continue
+  theseus_locked "$theseus_other" 0 $theseus_do "$theseus_other"
 done
-exec 8>>"$2" || exit
-! command -v flock >/dev/null 2>&1 || flock -n 8
 echo "send $(theseus_size "$2")"
 cat >&8 || { theseus_n=$?; rm -f "$2"; exit "$theseus_n"; }
 theseus_n=$(theseus_size "$2") || exit
@@ -82,7 +90,7 @@ if [ "$theseus_got" != "$4" ]; then
 fi
 chmod "$3" "$2" && mv -f "$2" "$1" || exit
 [ -z "$6" ] || for theseus_other in "$6"*; do
-  ! theseus_ours "$theseus_other" || ! theseus_left "$theseus_other" 0 || rm -f "$theseus_other"
+  ! theseus_ours "$theseus_other" || theseus_locked "$theseus_other" 0 rm -f "$theseus_other"
 done
 exit 0
 """
