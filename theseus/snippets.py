@@ -9,6 +9,7 @@ import enum
 import keyword
 import math
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -25,8 +26,13 @@ def python(config: DictConfig, name: str = "q.config") -> str:
 
 def as_yaml(config: DictConfig) -> str:
     """Return the changed values as YAML, nested; a group with one of them is one dotted key."""
+    return body(changed(config))
+
+
+def body(values: Mapping[str, Any]) -> str:
+    """Return values by their dotted keys as YAML, nested; a group of one is one dotted key."""
     tree: dict[str, Any] = {}
-    for key, value in changed(config).items():
+    for key, value in values.items():
         *groups, last = key.split(".")
         below = tree
         for group in groups:
@@ -34,7 +40,7 @@ def as_yaml(config: DictConfig) -> str:
         below[last] = _plain(value)
     if not tree:
         return ""
-    return _dump(_joined(tree, set(changed(config))))
+    return _dump(_joined(tree, set(values)))
 
 
 def words(config: DictConfig) -> list[str]:

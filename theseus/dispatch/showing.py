@@ -218,12 +218,12 @@ class SentRun:
             run = contextvars.copy_context().run
             threading.Thread(target=run, args=(work, *arguments), name=name, daemon=True).start()
 
-    def once(self) -> None:
-        """Look at the run and its files once."""
+    def once(self, stop: threading.Event | None = None) -> None:
+        """Look at the run and its files once; `stop` ends waiting for who brings them already."""
         self._state = self.run.look()
-        for what in ("log", "metrics"):
+        for what in ("metrics", "log"):
             try:
-                self._bring(what, threading.Event(), once=True)
+                self._bring(what, stop or threading.Event(), once=True)
             except UserError as error:  # what was brought before is shown
                 self._connection = str(error)
 

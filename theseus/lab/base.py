@@ -32,6 +32,9 @@ class Handler(APIHandler):
     """The base of our handlers."""
 
     auth_resource = "theseus"
+    # A panel that is left open asks again and again: that is no use of the server, which a hub may
+    # stop when there is none.
+    _track_activity = False
 
     @property
     def service(self) -> Service:

@@ -43,12 +43,23 @@ class Listing:
         self._version = 0
         self._known: dict[str, _Known] = {}
         self._gone: dict[str, int] = {}
+        self._trouble: dict[str, str] = {}
 
     def mark(self) -> str:
         """Look at the registry, and return a text that differs when something in it does."""
         with self._lock:
             self._look()
             return self._mark()
+
+    def heard(self, run: str, trouble: str) -> None:
+        """Take in whether a run's host was heard: what is to be said about it, or nothing."""
+        with self._lock:
+            known = self._known.get(run)
+            if self._trouble.get(run, "") == trouble or known is None:
+                return
+            self._trouble[run] = trouble
+            self._version += 1
+            known.version = self._version
 
     def active(self) -> list[Entry]:
         """Return the runs that have not ended, the newest first."""
@@ -144,7 +155,7 @@ class Listing:
     def _told(self, one: _Known) -> dict[str, Any]:
         if one.record is None:
             one.record = record_of(one.entry)
-        told = dict(one.record)
+        told = {**one.record, "connection": self._trouble.get(one.entry.id, "")}
         since = told.pop("since")
         if told["elapsed"] is None and since is not None and told["state"] == "running":
             told["elapsed"] = max(time.time() - since, 0.0)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from theseus.dispatch.registry import Entry
+from theseus.lab.keeping import NAME, Keeper, Limited, start
 from theseus.lab.listing import Listing
+from theseus.lab.tasks import Tasks
 
 _T = TypeVar("_T")
 _READERS = 4  # threads that read the registry's files
+_FRESH = 2.0  # seconds for which the files of a run are new enough
+_PATIENCE = 3.0  # seconds for which a request waits for a host, or for threads to end
 
 
 class Service:
@@ -20,18 +27,85 @@ class Service:
 
     def __init__(self) -> None:
         self.listing = Listing()
+        self.keeper = Keeper(self.listing.active, self.listing.heard)
+        self.tasks = Tasks()
+        self.closing = threading.Event()
         self._readers: ThreadPoolExecutor | None = None
+        self._waiting: set[asyncio.Event] = set()
+        self._brought: dict[str, float] = {}
 
     async def read(self, call: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
         """Do something short with files on a thread, so that the server answers others meanwhile."""
+        if self.closing.is_set():
+            return call(*arguments, **options)  # the last words of what ends; no thread comes back
         if self._readers is None:
-            self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="theseus lab")
-        run = contextvars.copy_context().run
-        work = partial(run, call, *arguments, **options)
+            self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix=f"{NAME} reader")
+        work = partial(contextvars.copy_context().run, call, *arguments, **options)
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
+    async def work(self, name: str, call: Callable[..., _T], *arguments: Any) -> _T:
+        """Do something that may take long on a thread of its own, which nobody waits for at the end."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+
+        def settle(set_: Callable[[Any], None], value: Any) -> None:
+            if not future.done():
+                set_(value)
+
+        def do() -> None:
+            try:
+                done: tuple[Callable[[Any], None], Any] = (future.set_result, call(*arguments))
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                done = (future.set_exception, error)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, *done)
+
+        start(do, name=f"{NAME} {name}")
+        return await future
+
+    async def bring(self, entry: Entry) -> None:
+        """Bring what is new of a run's files here, unless it was just now; wait for that a while."""
+        now = time.monotonic()
+        if self.keeper.holds(entry.id) or now - self._brought.get(entry.id, -_FRESH) < _FRESH:
+            return
+        self._brought[entry.id] = now
+        work = self.work(f"brings {entry.id}", _bring, entry, self.closing)
+        await asyncio.wait([asyncio.ensure_future(work)], timeout=_PATIENCE)
+
+    async def pause(self, seconds: float, woken: asyncio.Event) -> bool:
+        """Wait so long; return False at once when `woken` is set or the server stops."""
+        if self.closing.is_set():
+            return False
+        self._waiting.add(woken)
+        try:
+            await asyncio.wait_for(woken.wait(), seconds)
+        except TimeoutError:
+            return not self.closing.is_set()
+        finally:
+            self._waiting.discard(woken)
+        return False
+
     async def close(self) -> None:
-        """End all of it."""
+        """End all of it; what waits for a host is not waited for."""
+        self.closing.set()
+        self.keeper.close()
+        for woken in self._waiting:
+            woken.set()
         if self._readers is not None:
             self._readers.shutdown(wait=False, cancel_futures=True)
             self._readers = None
+        until = time.monotonic() + _PATIENCE
+        # A thread that ends sets no event of a loop.
+        while time.monotonic() < until and any(map(_is_ours, threading.enumerate())):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def _bring(entry: Entry, stop: threading.Event) -> None:
+    from theseus.dispatch.dispatched import DispatchedRun
+    from theseus.dispatch.showing import SentRun
+
+    SentRun(DispatchedRun(entry)).once(Limited(stop))
+
+
+def _is_ours(thread: threading.Thread) -> bool:
+    return thread.name.startswith((NAME, "theseus watch "))
