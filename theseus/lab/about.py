@@ -28,8 +28,7 @@ class RecipeHandler(ActionHandler):
     async def post(self) -> None:
         """Answer with the cell that makes the recipe again."""
         path = self.inside(self.body().get("path"))
-        hidden = any(part.startswith(".") for part in path.relative_to(self.root()).parts)
-        if hidden or path.suffix not in {".yaml", ".yml"} or not path.is_file():
+        if path.suffix not in {".yaml", ".yml"} or not path.is_file():
             raise RequestError(404, "there is no such recipe: a YAML file that `save` has written")
         self.answer({"notebook": await self.service.work("recipe", _cell, path)})
 

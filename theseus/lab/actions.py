@@ -43,6 +43,8 @@ class ActionHandler(Handler):
             raise RequestError(
                 403, f"{text[:200]!r} leads out of the folder of this server", "Choose one inside."
             )
+        if any(part.startswith(".") for part in path.relative_to(root).parts):
+            raise RequestError(403, f"{text[:200]!r} is hidden", "Choose one that is not.")
         return path
 
     async def begin(self, key: str, message: str, work: Callable[[Task], str]) -> None:
