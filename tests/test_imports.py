@@ -60,6 +60,13 @@ def imported(code: str) -> set[str]:
             id="quick",
         ),
         pytest.param(
+            "import theseus.lab\n"
+            "assert theseus.lab._jupyter_server_extension_points()\n"
+            "import theseus.lab.routes",
+            MEDIUM | {"typer", "IPython", "rich"},
+            id="lab",
+        ),
+        pytest.param(
             "import theseus.hardware.chips, theseus.hardware.resources", MEDIUM, id="chips"
         ),
     ],

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from theseus.errors import UserError
 from theseus.lab.base import Handler, RequestError, endpoint
-from theseus.lab.listing import entry_of
-from theseus.lab.tasks import Task
 
 if TYPE_CHECKING:
     from theseus.dispatch.registry import Entry
     from theseus.dispatch.showing import SentRun
+    from theseus.lab.tasks import Task
 
 # Submitting again loads the job's class, and with it JAX: never in the server.
 _AGAIN = "theseus.lab.again"
@@ -58,7 +57,7 @@ class CancelHandler(ActionHandler):
     @endpoint
     async def post(self, run: str) -> None:
         """End it, with everything that it has started."""
-        entry = await self.service.read(entry_of, run)
+        entry = await self.service.entry(run)
         await self.begin(f"cancel {run}", "ending it …", lambda task: _cancel(entry))
 
 
@@ -68,7 +67,7 @@ class FetchHandler(ActionHandler):
     @endpoint
     async def post(self, run: str) -> None:
         """Bring them below the server's folder."""
-        entry = await self.service.read(entry_of, run)
+        entry = await self.service.entry(run)
         asked = self.body()
         named = asked.get("to") or entry.folder.rstrip("/").rpartition("/")[2] or run
         to, root = self.inside(named), self.root()
@@ -89,7 +88,7 @@ class ResubmitHandler(ActionHandler):
     @endpoint
     async def post(self, run: str) -> None:
         """Start its next attempt, or another run of what has finished."""
-        entry = await self.service.read(entry_of, run)
+        entry = await self.service.entry(run)
         if not entry.ended:
             raise RequestError(409, f"'{entry.name}' ({run}) has not ended", "Cancel it first.")
         root = self.root()

@@ -14,17 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from theseus.dispatch.registry import Entry
+from theseus.lab.threads import start
 
 if TYPE_CHECKING:
+    from theseus.dispatch.registry import Entry
     from theseus.dispatch.showing import SentRun
 
 MOST = 16  # runs that are kept up to date at once, the newest ones
 _LOOK = 0.5  # seconds between looks for runs that are new
 _PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds between questions; the longer one when nobody answers
 _PATIENCE = 3.0  # seconds in which another process that reads the same log is waited for
-
-NAME = "theseus lab"  # with which our threads' names begin
 
 
 class Limited(threading.Event):
@@ -78,7 +77,7 @@ class Keeper:
             self._wanted += 1
             if self._wanted == 1 and not self._closed:
                 self._stop = threading.Event()
-                start(self._supervise, self._stop, name=f"{NAME} keeper")
+                start(self._supervise, self._stop, name="keeper")
         try:
             yield
         finally:
@@ -130,7 +129,7 @@ class Keeper:
             for entry in self._active()[:MOST]:
                 known = kept.get(entry.id)
                 if known is None or not known.is_alive():
-                    name = f"{NAME} keeps {entry.id}"
+                    name = f"keeps {entry.id}"
                     kept[entry.id] = start(self._keep, entry, stop, name=name)
             stop.wait(_LOOK)
 
@@ -149,10 +148,3 @@ class Keeper:
             if source.run.entry.ended:
                 return
             stop.wait(pause)
-
-
-def start(work: Callable[..., object], *arguments: object, name: str) -> threading.Thread:
-    """Start a daemon thread: a server that is told to stop waits for no host."""
-    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
-    thread.start()
-    return thread

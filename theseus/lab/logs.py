@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tornado.iostream import StreamClosedError
 
-from theseus.dispatch.registry import Entry
 from theseus.lab.base import Handler, RequestError, endpoint
-from theseus.lab.listing import entry_of
+
+if TYPE_CHECKING:
+    from theseus.dispatch.registry import Entry
 
 _ROWS = 10_000  # lines of metrics in one answer
 
@@ -23,7 +24,7 @@ class LogHandler(Handler):
 
         rank = self.get_query_argument("rank", "0")
         start, end = self.number("from", 0), self.number("to")
-        entry = await self.service.read(entry_of, run)
+        entry = await self.service.entry(run)
         path = await self.service.read(_log_of, entry, rank)
         hidden = await self.service.read(covering.secrets_of, entry)
         await self.service.bring(entry)
@@ -52,7 +53,7 @@ class MetricsHandler(Handler):
     async def get(self, run: str) -> None:
         """Answer with the lines from one on, as they were written."""
         start = self.number("from", 0) or 0
-        entry = await self.service.read(entry_of, run)
+        entry = await self.service.entry(run)
         await self.service.bring(entry)
         self.answer(await self.service.read(_metrics_of, entry, start))
 

@@ -8,13 +8,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from theseus.dispatch.registry import Entry
-from theseus.lab.keeping import NAME, Keeper, Limited, start
-from theseus.lab.listing import Listing
-from theseus.lab.tasks import Tasks
+from theseus.lab.threads import NAME, start
+
+if TYPE_CHECKING:
+    from theseus.dispatch.registry import Entry
+    from theseus.lab.keeping import Keeper
+    from theseus.lab.listing import Listing
+    from theseus.lab.tasks import Tasks
 
 _T = TypeVar("_T")
 _READERS = 4  # threads that read the registry's files
@@ -23,16 +26,44 @@ _PATIENCE = 3.0  # seconds for which a request waits for a host, or for threads 
 
 
 class Service:
-    """The state of the extension in one server: caches of the registry, threads, open streams."""
+    """The state of the extension in one server: caches of the registry, threads, open streams.
+
+    Its parts are made, and what they need is loaded, with the first request: Jupyter's start must
+    not wait for what nobody may ask for.
+    """
 
     def __init__(self) -> None:
-        self.listing = Listing()
-        self.keeper = Keeper(self.listing.active, self.listing.heard)
-        self.tasks = Tasks()
         self.closing = threading.Event()
         self._readers: ThreadPoolExecutor | None = None
         self._waiting: set[asyncio.Event] = set()
         self._brought: dict[str, float] = {}
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The runs of the registry."""
+        from theseus.lab.listing import Listing
+
+        return Listing()
+
+    @cached_property
+    def keeper(self) -> Keeper:
+        """The threads that keep runs up to date."""
+        from theseus.lab.keeping import Keeper
+
+        return Keeper(self.listing.active, self.listing.heard)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """What takes longer than a request."""
+        from theseus.lab.tasks import Tasks
+
+        return Tasks()
+
+    async def entry(self, run: str) -> Entry:
+        """Return the entry of the run with this very id; see `listing.entry_of`."""
+        from theseus.lab.listing import entry_of
+
+        return await self.read(entry_of, run)
 
     async def read(self, call: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
         """Do something short with files on a thread, so that the server answers others meanwhile."""
@@ -60,7 +91,7 @@ class Service:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, *done)
 
-        start(do, name=f"{NAME} {name}")
+        start(do, name=name)
         return await future
 
     async def bring(self, entry: Entry) -> None:
@@ -88,7 +119,8 @@ class Service:
     async def close(self) -> None:
         """End all of it; what waits for a host is not waited for."""
         self.closing.set()
-        self.keeper.close()
+        if "keeper" in self.__dict__:
+            self.keeper.close()
         for woken in self._waiting:
             woken.set()
         if self._readers is not None:
@@ -103,6 +135,7 @@ class Service:
 def _bring(entry: Entry, stop: threading.Event) -> None:
     from theseus.dispatch.dispatched import DispatchedRun
     from theseus.dispatch.showing import SentRun
+    from theseus.lab.keeping import Limited
 
     SentRun(DispatchedRun(entry)).once(Limited(stop))
 

@@ -16,7 +16,6 @@ from tornado.iostream import StreamClosedError
 
 from theseus.errors import UserError
 from theseus.lab.base import Handler, RequestError, endpoint
-from theseus.lab.listing import entry_of
 
 HEARTBEAT = 15.0  # seconds of silence after which a comment is sent
 _LOOK = 0.5  # seconds between looks at the registry
@@ -91,7 +90,7 @@ class StreamHandler(EventStream):
         """Send facts, log and metrics as they come, until the run has ended and all is sent."""
         from theseus.lab.feeding import TICK
 
-        entry = await self.service.read(entry_of, run)
+        entry = await self.service.entry(run)
         feed = await self.service.read(self._open, entry)
         try:
             await self.begin()

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from theseus.errors import UserError
 from theseus.lab.base import RequestError
-from theseus.lab.keeping import NAME, start
+from theseus.lab.threads import start
 
 _KEPT = 200  # tasks that can be asked after when they are done
 _log = logging.getLogger("theseus.lab")
@@ -97,7 +97,7 @@ class Tasks:
                 del self._tasks[old]
             identity = secrets.token_hex(8)
             task = self._tasks[identity] = Task(key, message)
-        start(_do, task, work, name=f"{NAME} {key}")
+        start(_do, task, work, name=key)
         return identity
 
     def told(self, identity: str) -> Told:
