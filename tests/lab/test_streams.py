@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.dispatch.sending import Sending
 from tests.lab.conftest import SECRET, Ask, entry, our_threads, until
 from theseus.dispatch.secrets import Secret
+from theseus.lab import tailing
 from theseus.lab.feeding import RunFeed
 from theseus.lab.tailing import REACH, WINDOW, Tail
 
@@ -38,6 +41,7 @@ async def test_a_run_that_is_written_by_another_process_appears_within_two_secon
         assert (await ask("runs", since="0000-1"))["whole"]
 
 
+@pytest.mark.slow
 async def test_while_it_is_looked_at_a_run_at_work_is_asked_and_read(
     stream: Any, ask: Ask, sending: Sending
 ) -> None:
@@ -60,8 +64,9 @@ async def test_while_it_is_looked_at_a_run_at_work_is_asked_and_read(
     await until(no_threads)
 
 
+@pytest.mark.slow
 async def test_a_stream_follows_a_run_to_its_end(stream: Any, ask: Ask, sending: Sending) -> None:
-    run = await asyncio.to_thread(sending.submit, sending.spec("<b>me</b>", steps=8, pause=0.1))
+    run = await asyncio.to_thread(sending.submit, sending.spec("<b>me</b>", steps=8, pause=0.05))
     async with stream(f"runs/{run.id}/stream?points=0&curves=1") as seen:
         await seen.until(lambda s: s.of("end"))
         await seen.until(lambda s: s.ended)
@@ -93,6 +98,7 @@ async def test_a_stream_follows_a_run_to_its_end(stream: Any, ask: Ask, sending:
     assert [row["step"] for row in part.of("points")[0]["rows"]] == [6, 7, 8]
 
 
+@pytest.mark.slow
 async def test_a_stream_ends_with_its_server(
     stream: Any, sending: Sending, jp_serverapp: Any
 ) -> None:
@@ -207,14 +213,18 @@ class Printing:
         return self.ended
 
 
-def test_however_much_is_printed_little_is_sent(tmp_path: Path) -> None:
+def test_however_much_is_printed_little_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tailing, "WINDOW", 64 * 1024)
+    monkeypatch.setattr(tailing, "BEHIND", 128 * 1024)
     source: Any = Printing(tmp_path)
     source.log.write_bytes(b"")
     feed = RunFeed(source, {"0": None}, points=None, curves=False, hidden=())
     line = b"\x1b[32mstep\x1b[0m 12 loss 3.412 " + b"\n"
     sent: list[tuple[float, int]] = []
     offsets: list[tuple[int, int]] = []
-    end = time.monotonic() + 2.5
+    end = time.monotonic() + 1.5
     while not feed.ended:
         if time.monotonic() < end:
             with source.log.open("ab") as file:
@@ -230,7 +240,7 @@ def test_however_much_is_printed_little_is_sent(tmp_path: Path) -> None:
                 offsets.append((data["from"], data["to"]))
                 last = data["text"]
         time.sleep(0.05)
-    assert source.log.stat().st_size > 5e6
+    assert source.log.stat().st_size > 2e6
     assert last.endswith("the end\n")
     assert offsets[-1][1] == source.log.stat().st_size
     assert any(one[1] < other[0] for one, other in itertools.pairwise(offsets))  # left out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from theseus.notebook.plots import decimated
 from theseus.runs.metrics import plain_numbers, role
 
 POINTS = 60
-_WHOLE = 128 * 1024  # bytes up to which a file is read whole
-_SAMPLE = 4096  # bytes of each sample of a longer one
+_WHOLE = 16 * 1024  # bytes up to which a file is read whole
+_SAMPLE = 2048  # bytes of each sample of a longer one: a line is a tenth of that
 
 
 def spark(path: Path) -> list[float | None]:
@@ -34,9 +35,14 @@ def spark(path: Path) -> list[float | None]:
 
 def _loss(record: dict[str, Any]) -> float | None:
     for name, value in record.items():
-        if role(name) == "loss" and isinstance(value, int | float):
+        if isinstance(value, int | float) and _is_loss(name):
             return float(value)
     return None
+
+
+@lru_cache(maxsize=1024)
+def _is_loss(name: str) -> bool:
+    return role(name) == "loss"
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:

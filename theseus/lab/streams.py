@@ -72,11 +72,14 @@ class EventsHandler(EventStream):
         with self.service.keeper.wanted():
             try:
                 while True:
+                    began = time.monotonic()
                     now = await self.service.read(self.service.listing.mark)
                     if now != mark:
                         mark = now
                         await self.send("runs", {"mark": mark})
-                    if not await self.rest(_LOOK):
+                    # A registry of thousands is looked at less often, up to once a second.
+                    took = time.monotonic() - began
+                    if not await self.rest(min(max(_LOOK, 10 * took), 1.0)):
                         return
             except StreamClosedError:
                 return
