@@ -141,7 +141,7 @@ async def test_hosts_are_as_they_were_last_seen(
     assert (host["name"], host["type"], host.get("probed")) == ("me", "local", None)
     assert found["inventory"] == str(sending.inventory)
     told = await done(ask, (await ask("hosts/refresh", {}))["task"])
-    assert told["message"] == "1 hosts were asked"
+    assert told["message"] == "one host was asked"
     found = await ask("hosts")
     assert found["hosts"][0]["fit"] == "now"
     assert found["now"] - found["hosts"][0]["probed"] < 60
@@ -286,6 +286,13 @@ def test_two_servers_show_one_registry_and_end_at_once(sending: Sending, tmp_pat
         assert "was destroyed but it is pending" not in two.log.read_text()
         assert "Traceback" not in two.log.read_text()
         assert one.get(f"runs/{run.id}")["state"] == "cancelled"
+        # What loads a model is done elsewhere, whatever was asked for.
+        QuickJob(tmp_path).build("data/tokenize/text", "x").spec().save(folders[0] / "out.yaml")
+        cell = one.get("recipes/open", {"path": "out.yaml"})["notebook"]
+        assert cell.startswith("%%theseus data/tokenize/text x")
+        assert one.get("hosts")["hosts"]
+        mapped = Path(f"/proc/{one.process.pid}/maps")
+        assert "jaxlib" not in (mapped.read_text() if mapped.exists() else "")
     finally:
         for server in servers:
             server.process.kill()

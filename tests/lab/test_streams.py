@@ -14,6 +14,7 @@ import pytest
 
 from tests.dispatch.sending import Sending
 from tests.lab.conftest import SECRET, Ask, entry, our_threads, until
+from theseus.dispatch._log_copy import Lock
 from theseus.dispatch.secrets import Secret
 from theseus.lab import tailing
 from theseus.lab.feeding import RunFeed
@@ -47,14 +48,22 @@ async def test_while_it_is_looked_at_a_run_at_work_is_asked_and_read(
 ) -> None:
     run = await asyncio.to_thread(sending.submit, sending.spec(steps=2000, pause=0.05))
     assert "keeper" not in "".join(our_threads())
-    async with stream("events"):
+    # Somebody else reads its log, in a terminal perhaps, and is slow: nothing else waits for that.
+    reading = Lock(sending.registry.copies(run.id) / "log")
+    assert reading.take()
+
+    async def shown(what: str) -> dict[str, Any]:
         end = time.monotonic() + 30
-        while True:
-            (one,) = (await ask("runs"))["runs"]
-            if one["state"] == "running" and one["spark"] and one["last_line"]:
-                break
+        while not ((one := (await ask("runs"))["runs"][0])[what] and one["state"] == "running"):
             assert time.monotonic() < end
             await asyncio.sleep(0.2)
+        return dict(one)
+
+    async with stream("events"):
+        one = await shown("spark")
+        assert one["last_line"] == ""
+        reading.release()
+        one = await shown("last_line")
         assert "step" in one["last_line"]
         assert one["spark"][0] == 1.0
         assert one["elapsed"] is not None

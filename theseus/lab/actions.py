@@ -179,4 +179,5 @@ def _refresh(_: Task) -> str:
 
     known = load_inventory()
     ask_all(known)
-    return f"{len(known.hosts)} hosts were asked"
+    count = len(known.hosts)
+    return f"{count} hosts were asked" if count != 1 else "one host was asked"

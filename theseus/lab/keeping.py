@@ -7,6 +7,7 @@ nobody looks.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from theseus.errors import UserError
 from theseus.lab.threads import start
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ MOST = 16  # runs that are kept up to date at once, the newest ones
 _LOOK = 0.5  # seconds between looks for runs that are new
 _PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds between questions; the longer one when nobody answers
 _PATIENCE = 3.0  # seconds in which another process that reads the same log is waited for
+
+_log = logging.getLogger("theseus.lab")
 
 
 class Limited(threading.Event):
@@ -141,10 +145,20 @@ class Keeper:
         pause = _PAUSE
         while not stop.is_set():
             if entry.id not in self._held:  # otherwise it is followed closely already
-                source.once(Limited(stop))
-                trouble = source.facts()["connection"]
+                trouble = self._ask(source, stop)
                 self._told(entry.id, trouble)
                 pause = min(pause * 2, _LONGEST_PAUSE) if trouble else _PAUSE
             if source.run.entry.ended:
                 return
             stop.wait(pause)
+
+    def _ask(self, source: SentRun, stop: threading.Event) -> str:
+        """Ask for a run and what is new of it; return what is to be said about its host."""
+        try:
+            source.once(Limited(stop))
+            return source.facts()["connection"]
+        except UserError as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 - one run that cannot be read ends nothing else
+            _log.exception("the run %s cannot be kept up to date", source.id)
+            return f"{type(error).__name__}: {error}"
