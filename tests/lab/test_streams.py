@@ -16,8 +16,8 @@ from tests.dispatch.sending import Sending
 from tests.lab.conftest import SECRET, Ask, entry, our_threads, until
 from theseus.dispatch._log_copy import Lock
 from theseus.dispatch.secrets import Secret
-from theseus.lab import tailing
-from theseus.lab.feeding import RunFeed
+from theseus.lab import keeping, tailing
+from theseus.lab.feeding import CARD, RunFeed
 from theseus.lab.tailing import REACH, WINDOW, Tail
 
 
@@ -44,8 +44,9 @@ async def test_a_run_that_is_written_by_another_process_appears_within_two_secon
 
 @pytest.mark.slow
 async def test_while_it_is_looked_at_a_run_at_work_is_asked_and_read(
-    stream: Any, ask: Ask, sending: Sending
+    stream: Any, ask: Ask, sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(keeping, "PATIENCE", 0.5)
     run = await asyncio.to_thread(sending.submit, sending.spec(steps=2000, pause=0.05))
     assert "keeper" not in "".join(our_threads())
     # Somebody else reads its log, in a terminal perhaps, and is slow: nothing else waits for that.
@@ -90,7 +91,7 @@ async def test_a_stream_follows_a_run_to_its_end(stream: Any, ask: Ask, sending:
     assert [s for piece in seen.of("curves") for s in piece["train"]["step"]] == list(range(1, 9))
     assert seen.of("card")[-1]["state"] == "finished"
     assert seen.of("card")[-1]["name"] == "<b>me</b>"
-    assert seen.of("end") == [{}]
+    assert seen.of("end") == [{"again": False}]
     await until(no_threads)
 
     # One who comes again has everything, and gets nothing twice.
@@ -105,6 +106,28 @@ async def test_a_stream_follows_a_run_to_its_end(stream: Any, ask: Ask, sending:
     assert part.of("log")[0]["from"] == 10
     assert "".join(one["text"] for one in part.of("log")).encode() == log[10:]
     assert [row["step"] for row in part.of("points")[0]["rows"]] == [6, 7, 8]
+
+
+@pytest.mark.slow
+async def test_the_next_attempt_is_followed_anew(stream: Any, sending: Sending) -> None:
+    recipe = sending.spec(steps=4, fail_at=2)
+    run = await asyncio.to_thread(sending.submit, recipe)
+    async with stream(f"runs/{run.id}/stream?curves=1") as first:
+        await first.until(lambda s: s.of("end"))
+        assert first.of("card")[-1]["state"] == "failed"
+        again = await asyncio.to_thread(sending.submit, recipe)
+        assert (again.id, again.entry.attempt) == (run.id, 2)
+        async with stream(f"runs/{run.id}/stream?curves=1") as second:
+            await second.until(lambda s: s.of("end"))
+    assert second.of("card")[-1]["state"] == "finished"
+    assert [step for piece in second.of("curves") for step in piece["train"]["step"]] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    log = (sending.folder(run) / "log/0.log").read_bytes()
+    assert "".join(part["text"] for part in second.of("log")).encode() == log
 
 
 @pytest.mark.slow
@@ -220,6 +243,17 @@ class Printing:
 
     def settled(self) -> bool:
         return self.ended
+
+
+def test_a_feed_ends_when_another_attempt_begins(tmp_path: Path) -> None:
+    source: Any = Printing(tmp_path)
+    attempts = iter([1, 1, 2])
+    feed = RunFeed(source, {}, points=None, curves=False, hidden=(), attempt=lambda: next(attempts))
+    assert [kind for kind, _ in feed.read()] == ["card"]
+    assert not feed.ended
+    time.sleep(CARD)
+    feed.read()
+    assert (feed.ended, feed.again) == (True, True)
 
 
 def test_however_much_is_printed_little_is_sent(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ class RunFeed:
         Whether the curves of the losses are wanted, in few points, as charts take them.
     hidden
         What is covered.
+    attempt
+        Returns which attempt of the run is at work. Another one than at first ends the feed: it is
+        followed anew.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class RunFeed:
         points: int | None,
         curves: bool,
         hidden: tuple[Secret, ...],
+        attempt: Callable[[], int] = lambda: 1,
     ) -> None:
         self._source = source
         lanes = source.lanes()
@@ -62,14 +66,16 @@ class RunFeed:
         self._card: dict[str, Any] | None = None
         self._card_at = self._filled_at = 0.0
         self._credit = float(RATE * TICK)
-        self.ended = False
+        self._attempt = attempt
+        self._first = attempt()
+        self.ended = self.again = False
 
     def read(self) -> list[Event]:
         """Return what is new, in the order in which it is to be sent."""
         last = self._source.settled()
         events = [*self._facts(last), *self._points(), *self._log(last)]
         more = any(kind in {"points", "curves"} for kind, _ in events)
-        self.ended = last and not more and all(tail.done for tail in self._tails)
+        self.ended = self.again or (last and not more and all(tail.done for tail in self._tails))
         return events
 
     def place(self) -> str:
@@ -82,6 +88,7 @@ class RunFeed:
         if now - self._card_at < CARD and not last:
             return
         self._card_at = now
+        self.again = self._attempt() != self._first
         card: dict[str, Any] = dict(self._source.facts())
         if card != self._card:
             self._card = card

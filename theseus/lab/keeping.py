@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST = 16  # runs that are kept up to date at once, the newest ones
 _LOOK = 0.5  # seconds between looks for runs that are new
 _PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds between questions; the longer one when nobody answers
-_PATIENCE = 3.0  # seconds in which another process that reads the same log is waited for
+PATIENCE = 3.0  # seconds in which another process that reads the same log is waited for
 
 _log = logging.getLogger("theseus.lab")
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("theseus.lab")
 class Limited(threading.Event):
     """An event that counts as set when another one is, or when its time is over."""
 
-    def __init__(self, stop: threading.Event, seconds: float = _PATIENCE) -> None:
+    def __init__(self, stop: threading.Event, seconds: float) -> None:
         super().__init__()
         self._stop, self._until = stop, time.monotonic() + seconds
 
@@ -48,11 +48,20 @@ class Limited(threading.Event):
         return self.is_set()
 
 
-@dataclass
-class _Held:
+@dataclass(eq=False)
+class Held:
+    """A run that is followed closely, for one or several who look at it.
+
+    Attributes
+    ----------
+    over
+        Whether it has ended, and so is followed no more: who comes now begins anew.
+    """
+
     source: SentRun
     stop: threading.Event = field(default_factory=threading.Event)
     holders: int = 0
+    over: bool = False
 
 
 class Keeper:
@@ -71,7 +80,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._wanted = 0
         self._stop = threading.Event()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
         self._closed = False
 
     @contextmanager
@@ -90,30 +99,29 @@ class Keeper:
                 if not self._wanted:
                     self._stop.set()
 
-    def hold(self, entry: Entry) -> SentRun:
-        """Follow a run closely, from now to as many calls of `release`; return its source."""
+    def hold(self, entry: Entry) -> Held:
+        """Follow a run closely, from now to as many calls of `release`."""
         from theseus.dispatch.dispatched import DispatchedRun
         from theseus.dispatch.showing import SentRun
 
         with self._lock:
             held = self._held.get(entry.id)
-            # A run that had ended may be at work again: its next attempt is followed anew.
-            if held is None or (not held.holders and held.stop.is_set()):
+            if held is None or held.over:
                 source = SentRun(DispatchedRun(entry))
-                held = self._held[entry.id] = _Held(source)
+                held = self._held[entry.id] = Held(source)
                 if not self._closed:
                     source.begin(held.stop)
             held.holders += 1
-            return held.source
+            return held
 
-    def release(self, run: str) -> None:
+    def release(self, held: Held) -> None:
         """Say that a run need not be followed closely any more."""
         with self._lock:
-            held = self._held[run]
             held.holders -= 1
             if not held.holders:
                 held.stop.set()
-                del self._held[run]
+                if self._held.get(held.source.id) is held:
+                    del self._held[held.source.id]
 
     def holds(self, run: str) -> bool:
         """Return whether a run is followed closely."""
@@ -155,7 +163,7 @@ class Keeper:
     def _ask(self, source: SentRun, stop: threading.Event) -> str:
         """Ask for a run and what is new of it; return what is to be said about its host."""
         try:
-            source.once(Limited(stop))
+            source.once(Limited(stop, PATIENCE))
             return source.facts()["connection"]
         except UserError as error:
             return str(error)

@@ -137,7 +137,7 @@ def _bring(entry: Entry, stop: threading.Event) -> None:
     from theseus.dispatch.showing import SentRun
     from theseus.lab.keeping import Limited
 
-    SentRun(DispatchedRun(entry)).once(Limited(stop))
+    SentRun(DispatchedRun(entry)).once(Limited(stop, _PATIENCE))
 
 
 def _is_ours(thread: threading.Thread) -> bool:

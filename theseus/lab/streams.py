@@ -10,12 +10,17 @@ import asyncio
 import json
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tornado.iostream import StreamClosedError
 
 from theseus.errors import UserError
 from theseus.lab.base import Handler, RequestError, endpoint
+
+if TYPE_CHECKING:
+    from theseus.dispatch.registry import Entry
+    from theseus.lab.feeding import RunFeed
+    from theseus.lab.keeping import Held
 
 HEARTBEAT = 15.0  # seconds of silence after which a comment is sent
 _LOOK = 0.5  # seconds between looks at the registry
@@ -94,7 +99,7 @@ class StreamHandler(EventStream):
         from theseus.lab.feeding import TICK
 
         entry = await self.service.entry(run)
-        feed = await self.service.read(self._open, entry)
+        held, feed = await self.service.read(self._open, entry)
         try:
             await self.begin()
             while True:
@@ -103,18 +108,19 @@ class StreamHandler(EventStream):
                 for number, (event, data) in enumerate(events, start=1):
                     await self.send(event, data, feed.place() if number == len(events) else "")
                 if feed.ended:
-                    await self.send("end", {})
+                    held.over = True
+                    await self.send("end", {"again": feed.again})
                     return
                 if not await self.rest(max(TICK - (time.monotonic() - began), TICK / 2)):
                     return
         except StreamClosedError:
             return
         except UserError as error:
-            await self.send("end", {"error": str(error)})
+            await self.send("end", {"again": False, "error": str(error)})
         finally:
-            self.service.keeper.release(run)
+            self.service.keeper.release(held)
 
-    def _open(self, entry: Any) -> Any:
+    def _open(self, entry: Entry) -> tuple[Held, RunFeed]:
         from theseus.lab.covering import secrets_of
         from theseus.lab.feeding import RunFeed
 
@@ -125,19 +131,24 @@ class StreamHandler(EventStream):
             wanted, _, at = again.partition(";")
             points = int(at) if at.isascii() and at.isdecimal() and len(at) < 19 else points
         offsets = _offsets(wanted)
-        source = self.service.keeper.hold(entry)
+        held = self.service.keeper.hold(entry)
+        source = held.source
         try:
             lanes = source.lanes()
             rank = self.get_query_argument("rank", "0")
             if rank != "all" and rank not in lanes:
                 raise RequestError(404, f"the run has no log of rank {rank[:40]!r}")
             chosen = lanes if rank == "all" else [rank]
-            logs = {one: offsets.get(one, offsets.get("")) for one in chosen}
-            return RunFeed(
-                source, logs, points=points, curves=self.flag("curves"), hidden=hidden
-            )  # fmt: skip
+            return held, RunFeed(
+                source,
+                {one: offsets.get(one, offsets.get("")) for one in chosen},
+                points=points,
+                curves=self.flag("curves"),
+                hidden=hidden,
+                attempt=lambda: source.run.entry.attempt,
+            )
         except BaseException:
-            self.service.keeper.release(entry.id)
+            self.service.keeper.release(held)
             raise
 
 
