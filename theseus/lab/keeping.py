@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 MOST = 16  # runs that are kept up to date at once, the newest ones
 _LOOK = 0.5  # seconds between looks for runs that are new
-_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds between questions; the longer one when nobody answers
+# Seconds between questions about a run: on this machine, elsewhere, while it waits in a queue that
+# others ask too, and at most, when nobody answers.
+_HERE, _ELSEWHERE, _QUEUED, _LONGEST = 2.0, 5.0, 15.0, 60.0
 PATIENCE = 3.0  # seconds in which another process that reads the same log is waited for
 
 _log = logging.getLogger("theseus.lab")
@@ -150,15 +152,16 @@ class Keeper:
         from theseus.dispatch.showing import SentRun
 
         source = SentRun(DispatchedRun(entry))
-        pause = _PAUSE
+        pause = 0.0
         while not stop.is_set():
             if entry.id not in self._held:  # otherwise it is followed closely already
                 trouble = self._ask(source, stop)
                 self._told(entry.id, trouble)
-                pause = min(pause * 2, _LONGEST_PAUSE) if trouble else _PAUSE
+                usual = pause_of(source.run.entry)
+                pause = min(max(pause, usual) * 2, _LONGEST) if trouble else usual
             if source.run.entry.ended:
                 return
-            stop.wait(pause)
+            stop.wait(pause or _HERE)
 
     def _ask(self, source: SentRun, stop: threading.Event) -> str:
         """Ask for a run and what is new of it; return what is to be said about its host."""
@@ -170,3 +173,11 @@ class Keeper:
         except Exception as error:  # noqa: BLE001 - one run that cannot be read ends nothing else
             _log.exception("the run %s cannot be kept up to date", source.id)
             return f"{type(error).__name__}: {error}"
+
+
+def pause_of(entry: Entry) -> float:
+    """Return how many seconds a run is left alone after it was asked, when all is well."""
+    if entry.kind == "local":
+        return _HERE
+    waits = entry.state == "queued" and entry.kind in {"slurm", "volcano"}
+    return _QUEUED if waits else _ELSEWHERE

@@ -22,7 +22,7 @@ from theseus.notebook.record import Record, until_of
 from theseus.runs.files import RecordError
 
 TICK = 0.25  # seconds between messages, at least
-BYTES = 40_000  # of a message, so that no more than 200 KB go out in any second
+BYTES = 39_500  # of a message, so that no more than 200 KB go out in any second
 GONE = 180.0  # seconds without a sign of any view; a hidden page is let to give one a minute
 _RECORD = 10.0  # seconds between updates of the durable output while a run works
 _CARD = 0.5  # seconds between updates of the facts
