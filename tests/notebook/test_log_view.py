@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from theseus.dispatch.secrets import Secret
 from theseus.notebook import log_view
 from theseus.notebook.log_view import LogFeed, Part, plain, tail
 
@@ -120,3 +121,35 @@ def test_what_overwrote_itself_is_gone_from_plain_text() -> None:
     assert plain("abc\b\bX") == "aXc"
     assert plain("\x1b]8;;http://example.invalid\x07click\x1b]8;;\x07") == "click"
     assert plain("a\tb") == "a    b"
+
+
+SECRET = "hf_0123456789abcdefghij"
+
+
+@given(cuts=st.lists(st.integers(0, 80), max_size=4), budget=st.integers(300, 600))
+def test_a_secret_is_covered_however_it_comes(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], budget: int
+) -> None:
+    log = tmp_path_factory.mktemp("log") / "0.log"
+    feed = LogFeed(lambda: {"0": log}, [Secret(SECRET)])
+    data = f"the token {SECRET}, and again {SECRET}"
+    got = ""
+    at = 0
+    for end in [*sorted(cuts), len(data)]:
+        with log.open("a") as file:
+            file.write(data[at:end])
+        at = max(at, end)
+        got += text_of(feed.read(budget))
+        assert SECRET[:4] not in got
+    got += text_of(feed.read(budget, last=True))
+    stars = "*" * len(SECRET)
+    assert got == f"the token {stars}, and again {stars}"
+    assert tail(log, 5, hidden=[Secret(SECRET)]) == got
+
+
+def test_the_end_of_a_log_is_shown_although_it_could_begin_a_secret(log: Path) -> None:
+    feed = LogFeed(lambda: {"0": log}, [Secret(SECRET)])
+    log.write_text("it ends with h")
+    got = text_of(feed.read(1000))
+    assert got == "it ends with "
+    assert text_of(feed.read(1000, last=True)) == "h"

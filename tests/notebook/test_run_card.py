@@ -263,6 +263,22 @@ def test_nothing_is_fed_that_nobody_looks_at(tmp_path: Path, monkeypatch: Any) -
     desk.close()
 
 
+def test_no_secret_reaches_a_card_or_the_saved_notebook(sending: Sending) -> None:
+    sending.write_inventory(host=f"env: {{HF_TOKEN: {SECRET}}}")
+    run = sending.submit(sending.spec(steps=1))
+    assert run.wait() == "finished"
+    with (sending.folder(run) / "log/0.log").open("a") as file:
+        file.write(f"the token {SECRET}\n")  # as a job of the user's may print it
+    views = Views()
+    desk = Desk(source_of(run), views, views.record)
+    desk.receive({"type": "hello"})
+    until(lambda: views.cards and views.run["ended"] and not threads())
+    assert views.log["0"].endswith(f"the token {'*' * len(SECRET)}\n")
+    saved = json.dumps([bundle for bundle, _ in views.outputs])
+    assert "*" * len(SECRET) in saved
+    assert SECRET not in saved + json.dumps([views.cards, views.log])
+
+
 def test_without_a_front_end_a_card_is_text_and_nothing_waits(
     sending: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,12 +25,12 @@ def covered(
     if not forms:
         yield from events
         return
-    covers: dict[str, _Cover] = {}
+    covers: dict[str, Cover] = {}
     for event in events:
         if isinstance(event, Notice):
             yield event
             continue
-        cover = covers.setdefault(event.name, _Cover(forms))
+        cover = covers.setdefault(event.name, Cover(forms))
         if piece := cover.feed(event):
             yield piece
     for cover in covers.values():
@@ -38,7 +38,7 @@ def covered(
             yield piece
 
 
-class _Cover:
+class Cover:
     """One log on its way to one reader."""
 
     def __init__(self, forms: Iterable[str]) -> None:

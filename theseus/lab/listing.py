@@ -206,6 +206,7 @@ def record_of(entry: Entry) -> dict[str, Any]:
 
 def _last_line(entry: Entry, folder: Path) -> str:
     """Return what the run has printed last, as a terminal would be left with it."""
+    from theseus.dispatch.log_secrets import secrets_of
     from theseus.lab import covering
     from theseus.notebook.log_view import plain
 
@@ -213,7 +214,7 @@ def _last_line(entry: Entry, folder: Path) -> str:
     if not size:
         return ""
     try:
-        hidden = covering.secrets_of(entry)
+        hidden = secrets_of(entry)
     except UserError:
         return ""  # what to cover is not known
     found = covering.parts(folder, "0", max(size - _TAIL, 0), size, hidden)

@@ -20,13 +20,14 @@ class LogHandler(Handler):
     @endpoint
     async def get(self, run: str) -> None:
         """Answer with a part of the log as plain text, its secrets covered."""
+        from theseus.dispatch.log_secrets import secrets_of
         from theseus.lab import covering
 
         rank = self.get_query_argument("rank", "0")
         start, end = self.number("from", 0), self.number("to")
         entry = await self.service.entry(run)
         path = await self.service.read(_log_of, entry, rank)
-        hidden = await self.service.read(covering.secrets_of, entry)
+        hidden = await self.service.read(secrets_of, entry)
         await self.service.bring(entry)
         size = await self.service.read(covering.size_of, path.parent, rank)
         start, end = min(start or 0, size), size if end is None else min(end, size)
@@ -70,8 +71,8 @@ def _log_of(entry: Entry, rank: str) -> Any:
 
 def _metrics_of(entry: Entry, start: int) -> dict[str, Any]:
     from theseus.dispatch.dispatched import DispatchedRun
+    from theseus.dispatch.log_secrets import secrets_of
     from theseus.dispatch.showing import SentRun
-    from theseus.lab.covering import secrets_of
     from theseus.lab.feeding import Rows
 
     rows = Rows(SentRun(DispatchedRun(entry)).metrics_file(), start, secrets_of(entry))

@@ -121,7 +121,7 @@ class StreamHandler(EventStream):
             self.service.keeper.release(held)
 
     def _open(self, entry: Entry) -> tuple[Held, RunFeed]:
-        from theseus.lab.covering import secrets_of
+        from theseus.dispatch.log_secrets import secrets_of
         from theseus.lab.feeding import RunFeed
 
         hidden = secrets_of(entry)

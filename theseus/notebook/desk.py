@@ -11,8 +11,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
+from theseus.dispatch.log_secrets import secrets_of
+from theseus.dispatch.secrets import Secret
 from theseus.dispatch.showing import Facts, SentRun, Source, others, source_of
 from theseus.errors import UserError
 from theseus.notebook import threads
@@ -146,7 +149,7 @@ class Desk:
         source = self.source
         source.begin(stop)
         self._front.send({"type": "reset"})
-        log = LogFeed(source.lanes)
+        log = _log_of(source)
         curves: dict[str, CurveFeed] = {}
         own = CurveFeed(source.id, source.name, source.metrics_file())
         card_at = record_at = 0.0
@@ -164,7 +167,7 @@ class Desk:
             # One message with all that is new, the curves first: they are small.
             pieces = [piece for feed in feeds if (piece := feed.read()) is not None]
             cost = len(json.dumps(pieces)) if pieces else 0
-            parts = log.read(BYTES - min(cost, BYTES // 2))
+            parts = log.read(BYTES - min(cost, BYTES // 2), last=ended)
             if pieces or parts:
                 self._front.send(_batch(pieces, parts))
             elif ended and not log.behind:
@@ -219,7 +222,7 @@ class Desk:
             summary,
             losses,
             note=note,
-            tail=tail(first, _TAIL) if first else "",
+            tail=_end_of(self.source, first) if first else "",
             facts=facts,
             picture=True,
             update=update,
@@ -283,6 +286,26 @@ class Desk:
 
 
 _DOING = {"cancel": "ending it …", "fetch": "bringing its files …", "resubmit": "submitting …"}
+
+
+def _log_of(source: Source) -> LogFeed:
+    """Return the logs of a run for a view; none where it is not known what to cover in them."""
+    try:
+        return LogFeed(source.lanes, _hidden(source))
+    except UserError:
+        return LogFeed(dict)  # that the inventory cannot be read is said about the connection
+
+
+def _end_of(source: Source, path: Path) -> str:
+    try:
+        return tail(path, _TAIL, hidden=_hidden(source))
+    except UserError:
+        return ""
+
+
+def _hidden(source: Source) -> tuple[Secret, ...]:
+    """Return the secrets that the log of a run may hold; what is in a folder here shows all."""
+    return secrets_of(source.run.entry) if isinstance(source, SentRun) else ()
 
 
 def _batch(pieces: list[Piece], parts: list[Any]) -> dict[str, Any]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from theseus.dispatch._log_events import Piece
+from theseus.dispatch._log_secrets import Cover, covered
+from theseus.dispatch.secrets import Secret, forms_of
 from theseus.runs.words import shown_path
 
 WINDOW = 256 * 1024  # bytes before the end of a file with which a view begins
@@ -37,23 +40,31 @@ class LogFeed:
     ----------
     lanes
         Returns the logs: a name for each, and the file that grows. A file may not be there yet.
+    hidden
+        What is covered in them.
     """
 
-    def __init__(self, lanes: Callable[[], Mapping[str, Path]]) -> None:
+    def __init__(
+        self, lanes: Callable[[], Mapping[str, Path]], hidden: Iterable[Secret] = ()
+    ) -> None:
         self._find = lanes
+        self._forms = forms_of(hidden)
         self._lanes: dict[str, _Lane] = {}
 
-    def read(self, budget: int) -> list[Part]:
-        """Return what is new, in at most about `budget` bytes of JSON."""
+    def read(self, budget: int, *, last: bool = False) -> list[Part]:
+        """Return what is new, in at most about `budget` bytes of JSON.
+
+        What may be the beginning of a secret waits for what follows, unless it is the `last`.
+        """
         for name, path in self._find().items():
             if name not in self._lanes:
-                self._lanes[name] = _Lane(name, path)
+                self._lanes[name] = _Lane(name, path, self._forms)
         parts: list[Part] = []
         # The one that had least of the last budgets comes first, so that no log starves another.
         for lane in sorted(self._lanes.values(), key=lambda one: one.sent):
             if budget < 256:
                 break
-            for part in lane.read(budget):
+            for part in lane.read(budget, last):
                 cost = len(json.dumps(part, ensure_ascii=False).encode()) + 2
                 budget -= cost
                 lane.sent += cost
@@ -69,8 +80,10 @@ class LogFeed:
 class _Lane:
     """How far one log was sent."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, forms: list[str]) -> None:
         self.name, self.path = name, path
+        self._forms = forms
+        self._cover = Cover(forms) if forms else None
         self.sent = 0
         self._position: int | None = None
         self._held = ""  # decoded, and not sent yet
@@ -80,7 +93,7 @@ class _Lane:
     def behind(self) -> bool:
         return bool(self._held) or self._size() > (self._position or 0)
 
-    def read(self, budget: int) -> list[Part]:
+    def read(self, budget: int, last: bool) -> list[Part]:
         size = self._size()
         if not size:
             return []
@@ -92,13 +105,23 @@ class _Lane:
             with self.path.open("rb") as file:
                 file.seek(self._position)
                 data = file.read(room - len(self._held))
+            shown = self._covered(data, last and self._position + len(data) >= size)
             self._position += len(data)
-            self._held += self._decoder.decode(data)
+            self._held += self._decoder.decode(shown)
         text = _fitting(self._held, room)
         self._held = self._held[len(text) :]
         if text:
             parts.append(Part(lane=self.name, text=text))
         return parts
+
+    def _covered(self, data: bytes, last: bool) -> bytes:
+        """Return what can be shown of bytes that were just read, and of those before them."""
+        if self._cover is None:
+            return data
+        pieces = [self._cover.feed(Piece(self.name, self._position or 0, data))]
+        if last:
+            pieces.append(self._cover.rest())
+        return b"".join(piece.data for piece in pieces if piece is not None)
 
     def _skip(self, size: int) -> list[Part]:
         """Go on near the end of the file; return what is to be said about that."""
@@ -112,6 +135,7 @@ class _Lane:
         else:
             start = before
         self._position, self._held = start, ""
+        self._cover = Cover(self._forms) if self._forms else None
         self._decoder.reset()
         if start == before:
             return []
@@ -137,7 +161,7 @@ def _size_text(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{max(count / 1e3, 0.1):,.1f} KB"
 
 
-def tail(path: Path, lines: int, limit: int = 8000) -> str:
+def tail(path: Path, lines: int, limit: int = 8000, hidden: Iterable[Secret] = ()) -> str:
     """Return the last lines of a log as plain text, as a terminal would be left with them.
 
     For a saved notebook: what overwrote itself is gone, and nothing in it can be more than text.
@@ -146,7 +170,9 @@ def tail(path: Path, lines: int, limit: int = 8000) -> str:
         with path.open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(size - 8 * limit, 0))
-            text = file.read().decode("utf-8", "replace")
+            whole = Piece(path.stem, 0, file.read())
+        shown_pieces = (one for one in covered([whole], hidden) if isinstance(one, Piece))
+        text = b"".join(piece.data for piece in shown_pieces).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     shown = [plain(line) for line in text.split("\n")]
