@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from theseus.dispatch._log_secrets import covered
+from theseus.dispatch.log_secrets import covered
 from theseus.dispatch.logs import Notice, Piece
 from theseus.dispatch.secrets import (
     MissingSecretError,

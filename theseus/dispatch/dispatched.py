@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from theseus.dispatch import remote
-from theseus.dispatch._log_secrets import covered
 from theseus.dispatch.inventory import Host, load_inventory
+from theseus.dispatch.log_secrets import covered
 from theseus.dispatch.logs import LogText, Notice, Piece, RankLines, follow, offset_of_last_lines
 from theseus.dispatch.providers.base import PROVIDERS, Handle, Seen
 from theseus.dispatch.reaching import reach

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from theseus.dispatch._log_copy import copy_path, read_copy
-from theseus.dispatch._log_secrets import covered
+from theseus.dispatch.log_secrets import covered
 from theseus.dispatch.logs import Piece
 from theseus.dispatch.secrets import Secret, forms_of
 

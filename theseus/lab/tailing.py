@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from theseus.dispatch._log_copy import read_copy
-from theseus.dispatch._log_secrets import covered
+from theseus.dispatch.log_secrets import covered
 from theseus.dispatch.logs import Notice, Piece
 from theseus.dispatch.secrets import Secret
 from theseus.lab.covering import cut, margin_of, size_of

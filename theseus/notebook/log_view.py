@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from theseus.dispatch._log_events import Piece
-from theseus.dispatch._log_secrets import Cover, covered
+from theseus.dispatch.log_secrets import Cover, covered
 from theseus.dispatch.secrets import Secret, forms_of
 from theseus.runs.words import shown_path
 
