@@ -36,7 +36,7 @@ extensions = {}
 try:
     from jupyter_core.paths import jupyter_path
     for folder in reversed(jupyter_path("labextensions")):
-        for name in ("anywidget", "@jupyter-widgets/jupyterlab-manager", "theseus-lab"):
+        for name in ("anywidget", "@jupyter-widgets/jupyterlab-manager", "theseus-jupyter"):
             try:
                 with open(os.path.join(folder, name, "package.json")) as file:
                     extensions[name] = json.load(file)["version"]

@@ -177,6 +177,21 @@ def test_a_sparkline_of_a_long_run_is_read_in_parts(tmp_path: Path) -> None:
     assert found == sorted(found, key=lambda loss: -(loss or 0))
 
 
+async def test_a_folder_is_named_as_the_file_browser_names_it(
+    ask: Ask, sending: Sending, jp_root_dir: Path
+) -> None:
+    for folder, kind, path in (
+        (f"{jp_root_dir}/runs/a/b", "local", "runs/a/b"),
+        (f"{jp_root_dir}/.runs/a", "local", None),
+        (f"{jp_root_dir}/../a", "local", None),
+        ("/elsewhere/a", "local", None),
+        (f"{jp_root_dir}/runs/a/b", "plain", None),  # the same path, on another machine
+    ):
+        sending.registry.put(entry(state="finished", folder=folder, kind=kind))
+        assert (await ask("runs"))["runs"][0]["path"] == path, folder
+        assert (await ask("runs/abcdef12"))["path"] == path
+
+
 def test_the_list_gives_only_what_has_changed(sending: Sending) -> None:
     listing = Listing()
     for number in range(3):

@@ -28,10 +28,6 @@ class ActionHandler(Handler):
 
     _track_activity = True
 
-    def root(self) -> Path:
-        """Return the folder that the server shows; what is written here stays inside."""
-        return Path(self.settings["server_root_dir"]).expanduser().resolve()
-
     def inside(self, text: Any) -> Path:
         """Return a path below the server's folder, as the browser names it."""
         if not isinstance(text, str) or "\0" in text:

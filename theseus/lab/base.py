@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from http.client import responses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_server.auth.decorator import authorized
@@ -47,6 +48,10 @@ class Handler(APIHandler):
         await super().prepare()
         if self.current_user and self.request.method in {"GET", "HEAD"}:
             self.check_xsrf_cookie()
+
+    def root(self) -> Path:
+        """Return the folder that the server shows; what is read or written for it stays inside."""
+        return Path(self.settings["server_root_dir"]).expanduser().resolve()
 
     def answer(self, value: Any) -> None:
         """Answer with JSON."""

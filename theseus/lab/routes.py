@@ -7,8 +7,8 @@ included. A mistake is answered with 4xx or 5xx and `{"message", "what_to_do": t
     `{"v": 1, "mark", "whole", "runs": [RUN], "gone": [ID]}`. With a mark that this server has given,
     only what has changed since (`whole` is false: merge by id). Without `all=1` runs that ended over
     a week ago are left out. RUN is a record of `theseus runs --json` with `ended`, `elapsed`,
-    `headline`, `shape`, `position`, `remaining`, `fraction`, `can`, `connection`, `last_line` and
-    `spark`, at most 60 losses.
+    `headline`, `shape`, `position`, `remaining`, `fraction`, `can`, `connection`, `last_line`,
+    `spark`, at most 60 losses, and `path`, its folder below the server's one, or null.
 `GET runs/ID`
     RUN with `card`: what a notebook keeps as `application/vnd.theseus.run+json`.
 `GET events`
