@@ -220,6 +220,9 @@ _START = (
 )
 
 
+_OTHERS = ("jupyterlab", "jupyter_lsp", "notebook_shim", "jupyter_server_terminals", "notebook")
+
+
 class Server:
     """A Jupyter server in a process of its own."""
 
@@ -228,13 +231,13 @@ class Server:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.base = f"http://127.0.0.1:{port}/user/x/"
+        enabled = {"theseus.lab": True} | dict.fromkeys(_OTHERS, False)
         words = [
-            sys.executable, "-c",
-            _START,
+            sys.executable, "-c", _START,
             "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0",
             "--IdentityProvider.token=token", "--ServerApp.base_url=/user/x/",
             f"--ServerApp.root_dir={folder}",
-            "--ServerApp.jpserver_extensions={'theseus.lab': True}",
+            f"--ServerApp.jpserver_extensions={enabled}",
         ]  # fmt: skip
         self.log = folder.parent / f"{folder.name}.log"
         with self.log.open("wb") as log:
