@@ -7,6 +7,7 @@ from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
+from jupyter_server.auth import Authorizer
 from jupyter_server.base.handlers import JupyterHandler
 from tornado import web
 from tornado.httpclient import HTTPClientError
@@ -132,6 +133,18 @@ async def test_a_handler_without_protection_is_found(
     assert (f"{OURS}api/open", "GET", 200) in await admitted(site, jp_web_app)
     await site.log_in(jp_serverapp.identity_provider.token)
     assert (f"{OURS}api/act", "POST", 200) in await admitted_across(site, jp_web_app)
+
+
+async def test_an_administrator_can_forbid_what_changes_something(
+    ask: Ask, jp_web_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reading(Authorizer):
+        def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+            return (action, resource) == ("read", "theseus")
+
+    monkeypatch.setitem(jp_web_app.settings, "authorizer", Reading())
+    assert (await ask("runs"))["runs"] == []
+    assert (await ask("hosts/refresh", {}))[0] == 403
 
 
 def test_every_handler_is_one_of_ours() -> None:
