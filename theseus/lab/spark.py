@@ -62,10 +62,12 @@ def _lines(path: Path) -> Iterator[bytes]:
                 file.seek(0)
                 yield from file.read().split(b"\n")[:-1]
                 return
+            last = POINTS - 1
             for number in range(POINTS):
-                file.seek(number * (size - _SAMPLE) // (POINTS - 1))
-                _, *whole = file.read(_SAMPLE).split(b"\n")
-                # The last sample ends with the newest line.
-                yield from whole[-2:-1] if number == POINTS - 1 else whole[:-1][:1]
+                file.seek(number * (size - _SAMPLE) // last)
+                *lines, _ = file.read(_SAMPLE).split(b"\n")
+                # The first begins with a line, the last ends with the newest one, and what lies
+                # between begins somewhere in a line.
+                yield from lines[:1] if not number else lines[1:2] if number < last else lines[-1:]
     except FileNotFoundError:
         return
