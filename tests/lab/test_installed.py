@@ -1,4 +1,4 @@
-"""That Jupyter finds the extension where the package is installed, and what loading it costs."""
+"""That Jupyter finds the extension where the package is installed, and finds nothing wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pytest
 
 @pytest.mark.slow
 def test_jupyter_finds_the_extension_and_says_that_it_is_in_order() -> None:
-    words = [sys.executable, "-m", "jupyter", "server", "extension", "list"]
+    # As `jupyter server extension list`, without what compiles a grammar for seconds.
+    code = (
+        "import sys; sys.modules['rfc3987_syntax'] = None;"
+        "from jupyter_server.extension.serverextension import main; main()"
+    )
+    words = [sys.executable, "-c", code, "list"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     lines = (done.stdout + done.stderr).splitlines()
     told = [line for line in lines if "theseus.lab" in line]
