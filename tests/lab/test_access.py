@@ -203,6 +203,33 @@ async def test_entries_that_are_no_records_are_left_out(ask: Ask, sending: Sendi
         assert (await ask(f"runs/{run}"))[0] == 404
 
 
+async def test_what_a_host_has_written_hides_no_other_run(
+    ask: Ask, sending: Sending, stream: Any
+) -> None:
+    odd: list[Any] = [float("nan"), float("inf"), "x", [], {}, None, -1, {"done": "x"}, "\ud800"]
+    odd += [{"done": 1, "total": one, "unit": "steps"} for one in ("x", [1], float("nan"))]
+    odd += [{"done": 1, "total": 2, "unit": one} for one in (3, None)]
+    odd += [{"step": 1, "value": "x"}, {"step": "x", "value": 1}, {"value": 2}]
+    names = ("progress", "elapsed", "since", "latest", "best", "checkpoint", "attempt", "reason")
+    for number, value in enumerate(odd):
+        status = dict.fromkeys(names, value)
+        status["latest"] = {"train/loss": value, "val/loss": 2.0, "other": value}
+        made = entry(f"abcdef{number:02}", state="running", status=status, host="gone")
+        sending.registry.put(made)
+    for number, wrong in enumerate(
+        ({"submitted": "x"}, {"name": 3}, {"folder": None}, {"nodes": []}, {"status": "x"})
+    ):
+        facts: dict[str, Any] = wrong
+        sending.registry.put(entry(f"fedcba{number:02}", **facts))
+    found = await ask("runs")
+    assert {one["id"] for one in found["runs"]} == {f"abcdef{n:02}" for n in range(len(odd))}
+    for one in found["runs"]:
+        assert (await ask(f"runs/{one['id']}"))["card"]["id"] == one["id"]
+        async with stream(f"runs/{one['id']}/stream?curves=1") as seen:
+            await seen.until(lambda s: s.of("card"), 10)
+    assert (await ask("runs/fedcba00"))[0] == 404
+
+
 async def test_a_mistake_is_said_as_json_with_what_to_do(ask: Ask, sending: Sending) -> None:
     code, told = await ask("runs/abcdef12")
     assert code == 404

@@ -7,6 +7,7 @@ so it is the same in a notebook cell, a thread and a script, and `await run` wai
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -246,8 +247,8 @@ class DispatchedRun:
                 elapsed=_number(status.get("elapsed")),
                 progress=RunProgress.of(status.get("progress")),
                 latest=metrics.plain_numbers(status.get("latest") or {}),
-                best=status.get("best"),
-                checkpoint=status.get("checkpoint"),
+                best=_best(status.get("best")),
+                checkpoint=_step(status.get("checkpoint")),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return whole
@@ -506,7 +507,17 @@ def _read_status(
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _step(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _best(value: Any) -> Mapping[str, Any] | None:
+    if not isinstance(value, Mapping) or _step(value.get("step")) is None:
+        return None
+    return value if isinstance(value.get("value"), int | float) else None
 
 
 def _text(value: Any) -> str | None:

@@ -56,7 +56,7 @@ class Handler(APIHandler):
     def answer(self, value: Any) -> None:
         """Answer with JSON."""
         self.set_header("Cache-Control", "no-store")
-        self.finish(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+        self.finish(encoded(value))
 
     def body(self) -> dict[str, Any]:
         """Return the JSON object that was sent; an empty body is an empty one."""
@@ -94,6 +94,18 @@ class Handler(APIHandler):
         """Answer with a mistake of whoever asked."""
         self.set_status(error.status)
         self.answer({"message": str(error), "what_to_do": error.what_to_do})
+
+
+def encoded(value: Any) -> bytes:
+    """Return plain values as JSON that every browser reads, whatever a host has written.
+
+    What is no finite number becomes null, and what is no character its escape.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
+    return text.encode("utf-8", "backslashreplace")
 
 
 def endpoint(method: _Method) -> _Method:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import threading
@@ -171,10 +172,7 @@ def entry_of(run: str) -> Entry:
     RequestError
         When there is none, or it cannot be read.
     """
-    try:
-        entry = Registry().get(run)
-    except (UserError, TypeError, ValueError):
-        entry = None
+    entry = _entry(Registry(), run)
     if entry is None:
         raise RequestError(404, f"there is no run {run[:80]!r} on this machine")
     return entry
@@ -258,9 +256,27 @@ def _stamp(folder: str, run: str, entry: os.stat_result) -> _Stamp:
 def _entry(registry: Registry, run: str) -> Entry | None:
     """Return an entry; one that cannot be read is left out, as the registry does."""
     try:
-        return registry.get(run)
+        entry = registry.get(run)
     except (UserError, RecordError, TypeError, ValueError):
         return None
+    return entry if entry is not None and entry.id == run and _is_sound(entry) else None
+
+
+def _is_sound(entry: Entry) -> bool:
+    """Return whether an entry's values are of their kinds: one that is not must hide no other."""
+    texts: list[Any] = [
+        entry.name, entry.project, entry.group, entry.job, entry.host, entry.cluster, entry.kind,
+        entry.folder, entry.chips, entry.state, entry.reason or "",
+    ]  # fmt: skip
+    numbers: list[Any] = [
+        entry.submitted, entry.seen, entry.nodes, entry.attempt, entry.starts or 0,
+    ]  # fmt: skip
+    status: Any = entry.status
+    return (
+        all(isinstance(one, str) for one in texts)
+        and isinstance(status, dict)
+        and all(isinstance(one, int | float) and math.isfinite(one) for one in numbers)
+    )
 
 
 def _by_submission(one: _Known) -> tuple[float, str]:

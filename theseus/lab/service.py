@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from theseus.errors import UserError
 from theseus.lab.threads import NAME, start
 
 if TYPE_CHECKING:
@@ -76,6 +78,9 @@ class Service:
 
     async def work(self, name: str, call: Callable[..., _T], *arguments: Any) -> _T:
         """Do something that may take long on a thread of its own, which nobody waits for at the end."""
+        return await self._begun(name, call, *arguments)
+
+    def _begun(self, name: str, call: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
 
@@ -88,11 +93,11 @@ class Service:
                 done: tuple[Callable[[Any], None], Any] = (future.set_result, call(*arguments))
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 done = (future.set_exception, error)
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the server has ended meanwhile
                 loop.call_soon_threadsafe(settle, *done)
 
         start(do, name=name)
-        return await future
+        return future
 
     async def bring(self, entry: Entry) -> None:
         """Bring what is new of a run's files here, unless it was just now; wait for that a while."""
@@ -100,8 +105,8 @@ class Service:
         if self.keeper.holds(entry.id) or now - self._brought.get(entry.id, -_FRESH) < _FRESH:
             return
         self._brought[entry.id] = now
-        work = self.work(f"brings {entry.id}", _bring, entry, self.closing)
-        await asyncio.wait([asyncio.ensure_future(work)], timeout=_PATIENCE)
+        bringing = self._begun(f"brings {entry.id}", _bring, entry, self.closing)
+        await asyncio.wait([bringing], timeout=_PATIENCE)
 
     async def pause(self, seconds: float, woken: asyncio.Event) -> bool:
         """Wait so long; return False at once when `woken` is set or the server stops."""
@@ -137,7 +142,9 @@ def _bring(entry: Entry, stop: threading.Event) -> None:
     from theseus.dispatch.showing import SentRun
     from theseus.lab.keeping import Limited
 
-    SentRun(DispatchedRun(entry)).once(Limited(stop, _PATIENCE))
+    # Where it fails, what was brought before is given; the run's card says why.
+    with suppress(UserError):
+        SentRun(DispatchedRun(entry)).once(Limited(stop, _PATIENCE))
 
 
 def _is_ours(thread: threading.Thread) -> bool:

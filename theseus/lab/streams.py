@@ -7,15 +7,15 @@ none for what is hidden.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tornado.iostream import StreamClosedError
 
 from theseus.errors import UserError
-from theseus.lab.base import Handler, RequestError, endpoint
+from theseus.lab.base import Handler, RequestError, encoded, endpoint
 
 if TYPE_CHECKING:
     from theseus.dispatch.registry import Entry
@@ -44,25 +44,25 @@ class EventStream(Handler):
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Accel-Buffering", "no")  # or a proxy waits for more
-        await self._write(": a stream of theseus\n\n")
+        await self._write(b": a stream of theseus\n\n")
 
     async def send(self, event: str, data: Any, place: str = "") -> None:
         """Send an event; `place` is what a reader gives back who comes again."""
-        told = json.dumps(data, ensure_ascii=False, allow_nan=False)
         at = f"id: {place}\n" if place else ""
-        await self._write(f"event: {event}\n{at}data: {told}\n\n")
+        head = f"event: {event}\n{at}data: "
+        await self._write(head.encode() + encoded(data) + b"\n\n")
 
     async def rest(self, seconds: float) -> bool:
         """Wait; return whether the stream goes on. One that is silent for long shows a sign."""
         if not await self.service.pause(seconds, self._woken):
             return False
         if time.monotonic() - self._said_at > HEARTBEAT:
-            await self._write(": heartbeat\n\n")
+            await self._write(b": heartbeat\n\n")
         return True
 
-    async def _write(self, text: str) -> None:
+    async def _write(self, data: bytes) -> None:
         self._said_at = time.monotonic()
-        self.write(text)
+        self.write(data)
         await self.flush()
 
 
@@ -72,22 +72,19 @@ class EventsHandler(EventStream):
     @endpoint
     async def get(self) -> None:
         """Send the registry's mark now, and whenever it is another; keep runs at work up to date."""
-        mark = ""
-        await self.begin()
-        with self.service.keeper.wanted():
-            try:
-                while True:
-                    began = time.monotonic()
-                    now = await self.service.read(self.service.listing.mark)
-                    if now != mark:
-                        mark = now
-                        await self.send("runs", {"mark": mark})
-                    # A registry of thousands is looked at less often, up to once a second.
-                    took = time.monotonic() - began
-                    if not await self.rest(min(max(_LOOK, 10 * took), 1.0)):
-                        return
-            except StreamClosedError:
-                return
+        with suppress(StreamClosedError), self.service.keeper.wanted():
+            mark = ""
+            await self.begin()
+            while True:
+                began = time.monotonic()
+                now = await self.service.read(self.service.listing.mark)
+                if now != mark:
+                    mark = now
+                    await self.send("runs", {"mark": mark})
+                # A registry of thousands is looked at less often, up to once a second.
+                took = time.monotonic() - began
+                if not await self.rest(min(max(_LOOK, 10 * took), 1.0)):
+                    return
 
 
 class StreamHandler(EventStream):
@@ -116,7 +113,8 @@ class StreamHandler(EventStream):
         except StreamClosedError:
             return
         except UserError as error:
-            await self.send("end", {"again": False, "error": str(error)})
+            with suppress(StreamClosedError):
+                await self.send("end", {"again": False, "error": str(error)})
         finally:
             self.service.keeper.release(held)
 

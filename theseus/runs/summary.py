@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -63,12 +64,31 @@ class Progress:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Progress | None:
-        """Return what `plain` returned, as it was."""
+        """Return what `plain` returned, as it was.
+
+        Raises
+        ------
+        TypeError, ValueError
+            When it is something else: a record that came from a host may be anything.
+        """
         if not record:
             return None
         known = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         known["facts"] = plain_numbers(known.get("facts") or {})
-        return cls(**known)
+        made = cls(**known)
+        unit: Any = made.unit
+        if not isinstance(unit, str) or not _is_number(made.done):
+            raise TypeError("progress is a number of some unit")
+        if not all(
+            one is None or _is_number(one) for one in (made.total, made.rate, made.remaining)
+        ):
+            raise TypeError("what a run has to do is a number, and so is how fast it is")
+        return made
+
+
+def _is_number(value: Any) -> bool:
+    whole = isinstance(value, int | float) and not isinstance(value, bool)
+    return whole and math.isfinite(value)
 
 
 @dataclass(frozen=True)
