@@ -73,7 +73,7 @@ def complete(
         words_from = blank + len("%%theseus")
         if cursor <= words_from or text[words_from : words_from + 1].strip():
             return None
-        job = _job_of(text[words_from:first])
+        job = job_of_line(text[words_from:first])
         if cursor > first:
             body, where = text[first + 1 : cursor], first + 1
             keys = _keys(job, classes, wait)
@@ -213,7 +213,8 @@ def _first_line(text: str | None) -> str:
     return (text or "").strip().split("\n")[0]
 
 
-def _job_of(line: str) -> str:
+def job_of_line(line: str) -> str:
+    """Return the job that the first line of a cell names; empty where it names none."""
     call = _Call(_cell_command(), True, None, 0)
     for word in split(line):
         call.read(word.text)
@@ -236,6 +237,12 @@ def _cell_command() -> Any:
     from theseus.cli.cell import app
 
     return get_command(app)
+
+
+def options_of_cell() -> dict[str, Any]:
+    """Return the options of a cell's first line by each of their names."""
+    found = _Call(_cell_command(), True, None, 0).options()
+    return {name: one for one in found for name in one.opts}
 
 
 # The lines of a cell
@@ -282,7 +289,7 @@ def _leaves(body: str) -> set[str]:
 
     try:
         tree = yaml.compose(body, yaml.SafeLoader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return set()
 
     def below(node: Any, prefix: str) -> Iterator[str]:

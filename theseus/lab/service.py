@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -128,6 +129,8 @@ class Service:
             self.keeper.close()
         for woken in self._waiting:
             woken.set()
+        if (cells := sys.modules.get("theseus.lab.cells")) is not None:
+            cells.close()  # the process that checks them
         if self._readers is not None:
             self._readers.shutdown(wait=False, cancel_futures=True)
             self._readers = None

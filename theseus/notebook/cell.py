@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,19 @@ _HINT = "`${{…}}` takes a value from Python when the first line has --expand"
 
 @dataclass(frozen=True)
 class Mistake:
-    """Something wrong in the YAML; `line` is that of the cell, `column` counts from 0."""
+    """Something wrong in the YAML; `line` is that of the cell, `column` counts from 0.
+
+    Attributes
+    ----------
+    start, end
+        Where it is in the text that was given, in characters.
+    """
 
     line: int
     column: int
     message: str
+    start: int = 0
+    end: int = 0
 
 
 class CellError(UserError):
@@ -65,6 +74,55 @@ def apply(config: DictConfig, text: str, names: Mapping[str, Any] | None = None)
         raise CellError(mistakes, text, _HINT if names is None and OPEN in text else "")
 
 
+def check(config: DictConfig, text: str, *, expand: bool = False) -> list[Mistake]:
+    """Return what is wrong in a text; nothing of it is evaluated, and `config` is half set.
+
+    Parameters
+    ----------
+    expand
+        Whether `${{…}}` stands for a value of Python, of which nothing is known here.
+    """
+    if not expand:
+        return list(_mistakes(config, text, None))
+    try:
+        expansion = Expansion(text, {})
+        loader = Loader(expansion.text)
+        tree = loader.get_single_node()
+        if tree is None:
+            return []
+        marks = "".join(set(expansion.text) - set(text))
+        return list(_set_all(config, loader, _unknown(tree, marks)))
+    except ExpandError as error:
+        return [_at_index(text, error.index, str(error))]
+    except yaml.MarkedYAMLError as error:
+        return [_not_yaml(error)]
+    except yaml.reader.ReaderError as error:
+        return [_at_index(text, error.position, f"not YAML: {error.reason}")]
+
+
+class _Unknown:
+    """A value that only the kernel knows."""
+
+
+def _unknown(node: yaml.Node, marks: str) -> yaml.Node:
+    """Return a node in which each value that has one of these marks is `_Unknown`."""
+    if isinstance(node, yaml.MappingNode):
+        node.value = [(key, _unknown(value, marks)) for key, value in node.value]
+        return node
+    if not marks or not _has(node, marks):
+        return node
+    scalar = yaml.ScalarNode("tag:yaml.org,2002:str", "", node.start_mark, node.end_mark)
+    return Value(_Unknown, scalar)
+
+
+def _has(node: yaml.Node, marks: str) -> bool:
+    if isinstance(node, yaml.ScalarNode):
+        return any(mark in node.value for mark in marks)
+    if isinstance(node, yaml.SequenceNode):
+        return any(_has(item, marks) for item in node.value)
+    return any(_has(key, marks) or _has(value, marks) for key, value in node.value)
+
+
 def _mistakes(config: DictConfig, text: str, names: Mapping[str, Any] | None) -> Iterator[Mistake]:
     try:
         expansion = None if names is None else Expansion(text, names)
@@ -87,7 +145,8 @@ def _mistakes(config: DictConfig, text: str, names: Mapping[str, Any] | None) ->
 
 def _at_index(text: str, index: int, message: str) -> Mistake:
     before = text[:index]
-    return Mistake(BODY + before.count("\n"), index - before.rfind("\n") - 1, message)
+    column = index - before.rfind("\n") - 1
+    return Mistake(BODY + before.count("\n"), column, message, index, index)
 
 
 def _set_all(config: DictConfig, loader: yaml.SafeLoader, tree: yaml.Node) -> Iterator[Mistake]:
@@ -133,10 +192,16 @@ def _set_below(
             yield _at(value_node, f"{key}: an interpolation is `${{key}}`: {told}")
         except yaml.MarkedYAMLError as error:
             yield _not_yaml(error)
+        except (ValueError, OverflowError) as error:  # 2024-13-45, or a number of 5,000 digits
+            yield _at(value_node, f"{key}: not a value of YAML: {error}")
 
 
 def _set_one(config: DictConfig, loader: yaml.SafeLoader, key: str, node: yaml.Node) -> None:
     value = loader.construct_object(node, deep=True)
+    if value is _Unknown:
+        with suppress(InvalidValueError):  # whether there is such a key is all that can be told
+            load(config, {key: None})
+        return
     try:
         load(config, {key: value})
     except InvalidValueError as error:
@@ -160,10 +225,13 @@ def _as_written(node: yaml.Node) -> Any:
 
 
 def _at(node: yaml.Node, message: str) -> Mistake:
-    return Mistake(node.start_mark.line + BODY, node.start_mark.column, message)
+    start, end = node.start_mark, node.end_mark
+    return Mistake(start.line + BODY, start.column, message, start.index, end.index)
 
 
 def _not_yaml(error: yaml.MarkedYAMLError) -> Mistake:
     mark = error.problem_mark or error.context_mark
     told = f"not YAML: {error.problem or error.context}"
-    return Mistake(mark.line + BODY, mark.column, told) if mark else Mistake(BODY, 0, told)
+    if not mark:
+        return Mistake(BODY, 0, told)
+    return Mistake(mark.line + BODY, mark.column, told, mark.index, mark.index)

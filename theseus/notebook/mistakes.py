@@ -62,19 +62,20 @@ def located(message: str, written: Written) -> str:
     Where the message names no word of the line, it stays as it is; one about something that is
     missing points to the end.
     """
-    place = _place(message, written.text[written.start :])
+    found = place(message, written.text[written.start :])
     if message.startswith(f"'{written.magic}' "):
-        place = -1 - len(written.magic), -1
-    if place is None:
+        found = -1 - len(written.magic), -1
+    if found is None:
         return message
-    begin, end = (written.start + place[0], written.start + place[1])
+    begin, end = (written.start + found[0], written.start + found[1])
     first, *rest = message.split("\n")
     head = f"line {written.number}: {first}" if written.number else first
     caret = " " * begin + "^" * max(end - begin, 1)
     return "\n".join([head, f"    {written.text}", f"    {caret}", *rest])
 
 
-def _place(message: str, line: str) -> tuple[int, int] | None:
+def place(message: str, line: str) -> tuple[int, int] | None:
+    """Return where in a line the word stands that a message names; None where it names none."""
     words = split(line)
     first = message.split("\n", maxsplit=1)[0]
     for found in _QUOTED.finditer(first):
