@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -96,17 +95,19 @@ def _cell(path: Path) -> str:
     return opening.cell_of_file(path, path.parent)
 
 
-def _complete(cell: str, offset: int) -> Any:
-    return _cells().complete(cell, offset)
+def _complete(cell: str, offset: int) -> dict[str, Any]:
+    from theseus.lab.cells import complete  # with what knows YAML and keys
+
+    return complete(cell, offset)
 
 
-def _check(cell: str) -> Any:
-    return _cells().check(cell)
+def _check(cell: str) -> dict[str, Any]:
+    from theseus.lab.cells import check
+
+    return check(cell)
 
 
-def _hover(cell: str, offset: int) -> Any:
-    return _cells().hover(cell, offset)
+def _hover(cell: str, offset: int) -> dict[str, Any] | None:
+    from theseus.lab.cells import hover
 
-
-def _cells() -> Any:
-    return importlib.import_module("theseus.lab.cells")  # loads what knows YAML and keys
+    return hover(cell, offset)
