@@ -1,0 +1,45 @@
+/** Completion in `%%theseus` cells, asked of the server: it answers while the kernel is busy. */
+
+import type {
+  CompletionHandler,
+  ICompletionContext,
+  ICompletionProvider
+} from '@jupyterlab/completer';
+
+import { complete, type IItem } from './ask';
+import { isOurs } from './colour';
+
+export class CellProvider implements ICompletionProvider {
+  readonly identifier = 'theseus:cells';
+  readonly rank = 1000; // the kernel's is 550; what both say is then shown once, as we say it
+  readonly renderer = null;
+
+  async isApplicable(context: ICompletionContext): Promise<boolean> {
+    return isOurs(context.editor?.model.sharedModel.getSource() ?? '');
+  }
+
+  async fetch(
+    request: CompletionHandler.IRequest,
+    context: ICompletionContext
+  ): Promise<CompletionHandler.ICompletionItemsReply> {
+    const text = context.editor?.model.sharedModel.getSource() ?? request.text;
+    const found = isOurs(text) ? await complete(text, request.offset) : null;
+    return {
+      start: found?.from ?? request.offset,
+      end: found?.to ?? request.offset,
+      items: (found?.items ?? []).map(shown)
+    };
+  }
+}
+
+/** Return an item as the list of JupyterLab takes it. */
+export function shown(item: IItem): CompletionHandler.ICompletionItem {
+  const detail = item.default === null ? item.type : `${item.type} = ${item.default}`;
+  const help = [item.help, detail].filter(Boolean).join('\n');
+  return {
+    label: item.text.replace(/[:}=\s]+$/, '') || item.text,
+    insertText: item.text,
+    type: detail || item.kind,
+    ...(item.kind === 'key' && help ? { documentation: help } : {})
+  };
+}

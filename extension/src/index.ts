@@ -1,0 +1,5 @@
+/** Theseus in JupyterLab. */
+
+import { plugins as cells } from './cells';
+
+export default [...cells];
