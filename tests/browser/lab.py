@@ -205,7 +205,10 @@ class Lab:
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """Start JupyterLab on a folder and give its address."""
+    """Start JupyterLab with our extension, as it is built here, on a folder and give its address."""
+    extensions = folder / ".labextensions"
+    extensions.mkdir(exist_ok=True)
+    (extensions / "theseus-jupyter").symlink_to(ROOT / "theseus" / "lab" / "labextension")
     settings = folder / ".settings"
     for name, values in _SETTINGS.items():
         file = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -217,6 +220,7 @@ def server(folder: Path) -> Iterator[str]:
         *("--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"),
         *(f"--ServerApp.root_dir={folder}", f"--IdentityProvider.token={_TOKEN}"),
         *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
+        f"--LabApp.extra_labextensions_path={extensions}",
         f"--LabApp.workspaces_dir={folder / '.workspaces'}",
         f"--LabApp.user_settings_dir={settings}",
     ]

@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any
 
 from theseus import registry
+from theseus._job_keys import keys_of_job
 from theseus.config import MISSING, KeyRecord
 from theseus.errors import UserError, did_you_mean, nearest
 from theseus.lab.checking import Checker
@@ -151,6 +152,8 @@ def _wrong(cell: str) -> Iterator[tuple[int, int, str]]:
     body = cell[body_start:]
     job = _job(line)
     words = [word.text for word in _split(line)]
+    if job in registry.keys("job"):
+        keys_of_job(job, wait=0)  # they will be wanted for completion
     if not body.strip():
         return
     if job in registry.keys("job"):
@@ -268,7 +271,6 @@ def _option_meant(written: str, message: str) -> str | None:
 
 def _key_help(job: str, body: str, index: int) -> tuple[int, int, dict[str, Any]] | None:
     from theseus._complete_body import place
-    from theseus._job_keys import keys_of_job
 
     word = next((one for one in _NAME.finditer(body) if one.start() <= index <= one.end()), None)
     if word is None or not job:

@@ -47,7 +47,7 @@ export function ranges(text: string): IRange[] {
 }
 
 function firstLine(line: string, position: number, found: IRange[]): void {
-  const word = /(?:"(?:\\.|[^"\\])*(?:"|$)|'[^']*(?:'|$)|\\.|[^\s"'\\])+|\\$/g;
+  const word = /(?:"(?:\\.|[^"\\])*(?:"|\\?$)|'[^']*(?:'|$)|\\.|[^\s"'\\])+|\\$/g;
   word.lastIndex = position;
   let words = 0;
   let named = '';

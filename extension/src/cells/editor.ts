@@ -210,8 +210,8 @@ function element(tag: string, classes: string, text = ''): HTMLElement {
 /** All of it, for any editor: it does nothing where the text is not ours. */
 export function cellExtension(): Extension {
   return [
-    // Of two marks the one with more precedence is the inner one: its colour is seen, not Python's.
-    Prec.highest(ViewPlugin.fromClass(Colours, { decorations: made => made.decorations })),
+    // Of two marks the one with less precedence is the outer one: Python's do not cut ours apart.
+    Prec.lowest(ViewPlugin.fromClass(Colours, { decorations: made => made.decorations })),
     mistakes,
     ViewPlugin.fromClass(Checks),
     hoverTooltip(explained),

@@ -48,11 +48,11 @@
   font-weight: normal;
 }
 
-/* Marks of ours are the innermost: no colour of Python is left inside. */
-[class*='jp-theseus-cell-'] > span[class*='ͼ'] {
+/* Python's own marks lie inside of ours. */
+.cm-line [class*='jp-theseus-cell-'] span:not([class*='jp-theseus-cell-']) {
   color: inherit;
-  font-weight: inherit;
   font-style: inherit;
+  font-weight: inherit;
 }
 
 .jp-theseus-cell-mistake {
