@@ -32,6 +32,14 @@ export class CellProvider implements ICompletionProvider {
   }
 }
 
+const WIDEST = 32; // letters beside a key; all of it is in the documentation
+
+/** Return a text that the list cannot break: its rows are as high as one line. */
+function inOneLine(text: string): string {
+  const short = text.length > WIDEST ? `${text.slice(0, WIDEST - 1)}…` : text;
+  return short.replace(/\| /g, '|\u2060 ').replace(/ /g, '\u00a0'); // behind `|` a line may end
+}
+
 /** Return an item as the list of JupyterLab takes it. */
 export function shown(item: IItem): CompletionHandler.ICompletionItem {
   const detail = item.default === null ? item.type : `${item.type} = ${item.default}`;
@@ -39,7 +47,7 @@ export function shown(item: IItem): CompletionHandler.ICompletionItem {
   return {
     label: item.text.replace(/[:}=\s]+$/, '') || item.text,
     insertText: item.text,
-    type: detail || item.kind,
+    type: inOneLine(detail || item.kind),
     ...(item.kind === 'key' && help ? { documentation: help } : {})
   };
 }
