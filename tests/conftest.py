@@ -122,6 +122,23 @@ def network_attempts() -> Iterator[list[str]]:
         pytest.fail(f"tried to reach another machine: {', '.join(_attempts)}")
 
 
+@pytest.fixture(autouse=True)
+def _environment_stays() -> Iterator[None]:
+    """Fail the test that leaves the environment changed: processes of later tests inherit it."""
+    before = _environment()
+    yield
+    after = _environment()
+    changed = {name for name in before | after if before.get(name) != after.get(name)}
+    os.environ |= before
+    for name in after.keys() - before.keys():
+        del os.environ[name]
+    assert not changed, f"left changed in the environment: {sorted(changed)}"
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Return a folder for runs and data whose name is as awkward as a user's may be."""

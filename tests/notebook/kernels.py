@@ -6,6 +6,7 @@ that `tests/kernels.py` installs.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import sys
@@ -113,6 +114,25 @@ class Kernel:
                 self._next(left)
             except queue.Empty:
                 return
+
+    def tell(self, request: str, message: dict[str, Any]) -> None:
+        """Send a message to the widgets that a cell has opened, as a page does that shows them."""
+        for opened in self.ran[request].all("comm_open"):
+            content = {
+                "comm_id": opened["comm_id"],
+                "data": {"method": "custom", "content": message},
+            }
+            self.client.shell_channel.send(self.client.session.msg("comm_msg", content))
+
+    def heard(self, word: str) -> bool:
+        """Read messages until a widget has said a word to its views, for a while at most."""
+        end = time.monotonic() + TIMEOUT
+        while time.monotonic() < end:
+            said = [one for ran in list(self.ran.values()) for one in ran.all("comm_msg")]
+            if word in json.dumps(said):
+                return True
+            self.drain(0.2)
+        return False
 
     def _next(self, timeout: float) -> dict[str, Any]:
         message: dict[str, Any] = self.client.get_iopub_msg(timeout=timeout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,10 +31,15 @@ TINY = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _no_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test here show how its runs go."""
+    monkeypatch.setenv("THESEUS_PROGRESS", "none")
+
+
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root whose dataset `text` is 60 short documents, a tenth of them held out."""
-    os.environ["THESEUS_PROGRESS"] = "none"
     root = tmp_path_factory.mktemp("root")
     texts = root / "texts"
     texts.mkdir()
