@@ -1,5 +1,6 @@
 """The magics, in a real IPython shell and in a real kernel."""
 
+import re
 from pathlib import Path
 
 import nbformat
