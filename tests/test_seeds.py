@@ -78,7 +78,8 @@ def run(code: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, script.name],
         cwd=folder,
-        env={**os.environ, "THESEUS_PROGRESS": "none"},
+        # Optimised, unlike in other tests: these models are large enough for it to pay.
+        env={**os.environ, "THESEUS_PROGRESS": "none", "XLA_FLAGS": ""},
         capture_output=True,
         text=True,
         check=False,
