@@ -1,5 +1,10 @@
 /** Theseus in JupyterLab. */
 
 import { plugins as cells } from './cells';
+import model from './model';
+import panel from './panel';
+import recipes from './recipes';
+import commands from './run/commands';
+import renderer from './run/renderer';
 
-export default [...cells];
+export default [...cells, model, panel, commands, renderer, recipes];

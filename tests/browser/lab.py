@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 PATIENCE = 60  # seconds; a loaded machine starts a kernel slowly
 _TOKEN = "token"
+_BASE = "/user/x"  # as behind a hub
 
 # What a person would have set up once, so that nothing pops up over the notebook.
 _SETTINGS = {
@@ -191,16 +192,52 @@ class Lab:
         page = self.browser.new_page(viewport={"width": width, "height": 1000})
         page.set_default_timeout(PATIENCE * 1000)
         found = Notebook(page, path)
-        page.on(
-            "console",
-            lambda said: found.console.append(said.text) if said.type == "error" else None,
-        )
-        page.on("pageerror", lambda error: found.console.append(str(error)))
+        listen(page, found.console)
         where = path.relative_to(self.folder).as_posix()
         space = path.parent.name
         page.goto(f"{self.address}/doc/workspaces/{space}/tree/{where}?token={_TOKEN}&reset")
         found.idle()
         return found
+
+    def whole(self, console: list[str], *, width: int = 1400) -> Page:
+        """Open the whole of JupyterLab, with its side bars, in a workspace of its own."""
+        page = self.browser.new_page(viewport={"width": width, "height": 900})
+        page.set_default_timeout(PATIENCE * 1000)
+        listen(page, console)
+        space = uuid.uuid4().hex[:8]
+        page.goto(f"{self.address}/lab/workspaces/{space}?token={_TOKEN}&reset")
+        page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+        return page
+
+    def theseus(self, *words: str) -> str:
+        """Run a command as this user does in a terminal, in the server's folder."""
+        done = subprocess.run(
+            [sys.executable, "-m", "theseus", *words],
+            cwd=self.folder,
+            env=environment(self.folder),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def listen(page: Page, console: list[str]) -> None:
+    """Collect what goes wrong in a page."""
+    page.on("console", lambda said: console.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: console.append(str(error)))
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a user whose inventory and registry lie in a folder."""
+    own = {
+        "THESEUS_CONFIG": str(folder / ".hosts.yaml"),
+        "XDG_STATE_HOME": str(folder / ".state"),
+        "PYTHONPATH": str(ROOT),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    return {**os.environ, **own}
 
 
 @contextmanager
@@ -219,19 +256,19 @@ def server(folder: Path) -> Iterator[str]:
         *(sys.executable, "-c", _START, "--no-browser", f"--ServerApp.port={port}"),
         *("--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root"),
         *(f"--ServerApp.root_dir={folder}", f"--IdentityProvider.token={_TOKEN}"),
+        f"--ServerApp.base_url={_BASE}",
         *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
         f"--LabApp.extra_labextensions_path={extensions}",
         f"--LabApp.workspaces_dir={folder / '.workspaces'}",
         f"--LabApp.user_settings_dir={settings}",
     ]
     log = folder / ".server.log"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     with log.open("w") as file:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=file, stderr=subprocess.STDOUT
+            command, cwd=folder, env=environment(folder), stdout=file, stderr=subprocess.STDOUT
         )
     try:
-        address = f"http://127.0.0.1:{port}"
+        address = f"http://127.0.0.1:{port}{_BASE}"
         _wait_for(f"{address}/api", process, log)
         yield address
     finally:

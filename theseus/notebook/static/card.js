@@ -56,6 +56,7 @@ export class CardStore {
     this.heard = Date.now();
     this.at = Date.now(); // when `elapsed` was true
     this.gone = false; // the kernel has ended
+    this.silent = false; // who feeds it says so itself when there is nothing to be heard
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     this.views = 0;
@@ -112,9 +113,10 @@ export class CardStore {
 /**
  * A view of a run.
  * @param {CardStore} store
+ * @param {{ shown?: "curves" | "log" | "both" }} [options] `shown` says what is seen at first
  * @returns {{ element: HTMLElement, stop: () => void }}
  */
-export function cardView(store) {
+export function cardView(store, { shown = "both" } = {}) {
   const head = h("div", { class: "t-head" });
   const say = h("span", { class: "t-sr", role: "status" });
   const progress = h("div", { class: "t-progress" });
@@ -125,12 +127,14 @@ export function cardView(store) {
   const compare = h("details", { class: "t-compare" });
   const left = h("section", { class: "t-part t-curves", "aria-label": "curves" }, chart.element, compare);
   const right = h("section", { class: "t-part t-logs", "aria-label": "log" }, log.element);
-  const body = h("div", { class: "t-body t-both" }, left, right);
-  const choice = segmented(["curves", "log", "both"], "both", "what is shown", (word) => {
+  const body = h("div", {}, left, right);
+  function show(/** @type {string} */ word) {
     body.className = `t-body t-${word}`;
     left.hidden = word === "log";
     right.hidden = word === "curves";
-  });
+  }
+  const choice = segmented(["curves", "log", "both"], shown, "what is shown", show);
+  show(shown);
   const actions = actionsView(store);
   const foot = h("div", { class: "t-foot" });
   const element = h(
@@ -233,7 +237,7 @@ function drawTrouble(/** @type {HTMLElement} */ box, /** @type {CardStore} */ st
   const run = /** @type {Facts} */ (store.card.run);
   const lines = [];
   if (store.gone) lines.push("The kernel has ended: this card shows the run as it was. The run itself goes on where it works; `%theseus watch` shows it again.");
-  else if (!run.ended && Date.now() - store.heard > SILENCE) lines.push("The kernel does not answer: it is busy, or gone.");
+  else if (!store.silent && !run.ended && Date.now() - store.heard > SILENCE) lines.push("The kernel does not answer: it is busy, or gone.");
   if (run.connection && !store.gone) lines.push(run.connection);
   const failed = run.state === "failed" || run.state === "lost";
   if (run.reason && !(run.state === "cancelled" && run.headline.includes(run.reason))) lines.push(run.reason);

@@ -1,0 +1,16 @@
+/** Times as a person says them. */
+
+/** `8 s`, `2 min 10 s`, `3 h 5 min`, `4 d 2 h`. */
+export function span(seconds: number): string {
+  const whole = Math.max(Math.floor(seconds), 0);
+  if (whole < 60) {
+    return `${whole} s`;
+  }
+  if (whole < 3600) {
+    return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  }
+  if (whole < 86400) {
+    return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  }
+  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}
