@@ -12,6 +12,7 @@ import { showDoctor } from './doctor';
 import { icon } from './icon';
 import { names as panel } from './panel';
 import { ask, inWords } from './server';
+import { text } from './words';
 
 const CATEGORY = 'Theseus';
 const RECIPE = /\.ya?ml$/i;
@@ -63,7 +64,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     };
 
     const folder = (args: ReadonlyPartialJSONObject): string =>
-      String(args.cwd ?? browser?.model.path ?? '');
+      text(args.cwd) || (browser?.model.path ?? '');
 
     const fromRecipe = async (path: string, submit: boolean): Promise<void> => {
       try {
@@ -110,13 +111,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
       label: 'Edit as form',
       icon,
       isVisible: args => Boolean(args.path ?? selected()),
-      execute: args => fromRecipe(String(args.path ?? selected()), false)
+      execute: args => fromRecipe(text(args.path) || selected(), false)
     });
     commands.addCommand(names.submit, {
       label: 'Submit…',
       icon,
       isVisible: args => Boolean(args.path ?? selected()),
-      execute: args => fromRecipe(String(args.path ?? selected()), true)
+      execute: args => fromRecipe(text(args.path) || selected(), true)
     });
     commands.addCommand(names.doctor, {
       label: 'Doctor: what is installed, and what is missing',

@@ -4,6 +4,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { Events } from './events';
+import { text } from './words';
 
 /** What is wrong, and what to do about it, in words for the user. */
 export class ServerError extends Error {
@@ -140,6 +141,6 @@ async function fetched(path: string, init: RequestInit): Promise<Response> {
       404
     );
   }
-  const message = String(said.message ?? `the server has answered ${answer.status}`);
-  throw new ServerError(message, String(said.what_to_do ?? ''), answer.status);
+  const message = text(said.message) || `the server has answered ${answer.status}`;
+  throw new ServerError(message, text(said.what_to_do), answer.status);
 }

@@ -1,4 +1,9 @@
-/** Times as a person says them. */
+/** Values and times as texts. */
+
+/** Return a value that is a text, and nothing in place of any other. */
+export function text(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
 
 /** `8 s`, `2 min 10 s`, `3 h 5 min`, `4 d 2 h`. */
 export function span(seconds: number): string {

@@ -14,8 +14,8 @@ export class CellProvider implements ICompletionProvider {
   readonly rank = 1000; // the kernel's is 550; what both say is then shown once, as we say it
   readonly renderer = null;
 
-  async isApplicable(context: ICompletionContext): Promise<boolean> {
-    return isOurs(context.editor?.model.sharedModel.getSource() ?? '');
+  isApplicable(context: ICompletionContext): Promise<boolean> {
+    return Promise.resolve(isOurs(context.editor?.model.sharedModel.getSource() ?? ''));
   }
 
   async fetch(

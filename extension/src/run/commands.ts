@@ -18,6 +18,7 @@ import { icon } from '../icon';
 import { IRuns } from '../model';
 import type { IRun } from '../runs';
 import { inWords, work } from '../server';
+import { text } from '../words';
 import { run as command } from './names';
 import { RunView } from './view';
 
@@ -35,12 +36,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const { commands, shell } = app;
     const open = new WidgetTracker<MainAreaWidget<RunView>>({ namespace: 'theseus-run' });
-    const known = (args: ReadonlyPartialJSONObject): IRun | undefined => runs.get(String(args.id));
+    const known = (args: ReadonlyPartialJSONObject): IRun | undefined => runs.get(text(args.id));
     const can = (word: string) => (args: ReadonlyPartialJSONObject) =>
       known(args)?.can.includes(word) ?? false;
 
     const show = (args: ReadonlyPartialJSONObject, shown: 'log' | 'both'): void => {
-      const id = String(args.id);
+      const id = text(args.id);
       const there = open.find(widget => widget.content.run === id);
       if (there) {
         shell.activateById(there.id);
@@ -48,7 +49,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       }
       const widget = new MainAreaWidget({ content: new RunView(id, shown) });
       widget.id = `theseus-run-${id}`;
-      widget.title.label = runs.get(id)?.name ?? String(args.name ?? id);
+      widget.title.label = runs.get(id)?.name ?? (text(args.name) || id);
       widget.title.caption = `Theseus run ${id}`;
       widget.title.icon = icon;
       widget.title.closable = true;
@@ -106,7 +107,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     });
     commands.addCommand(command.copy, {
       label: 'Copy id',
-      execute: args => Clipboard.copyToSystem(String(args.id))
+      execute: args => Clipboard.copyToSystem(text(args.id))
     });
     commands.addCommand(command.cell, {
       label: 'Insert cell that watches it',
@@ -115,7 +116,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         const notebook = notebooks?.currentWidget?.content;
         if (notebook) {
           NotebookActions.insertBelow(notebook);
-          notebook.activeCell?.model.sharedModel.setSource(`%theseus watch ${String(args.id)}`);
+          notebook.activeCell?.model.sharedModel.setSource(`%theseus watch ${text(args.id)}`);
         }
       }
     });

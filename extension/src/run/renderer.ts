@@ -3,7 +3,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
-import { Panel, Widget } from '@lumino/widgets';
+import { Panel } from '@lumino/widgets';
 
 import { isKnown } from './source';
 import { RunView } from './view';
@@ -52,7 +52,7 @@ class Renderer extends Panel implements IRenderMime.IRenderer {
     const made = this.registry.createRenderer(type);
     await made.renderModel(this.registry.createModel({ data: rest, trusted: model.trusted }));
     this.clear();
-    this.addWidget(made as unknown as Widget);
+    this.addWidget(made);
   }
 
   /** Whether a widget of the kernel shows the same run in the same output already. */

@@ -3,6 +3,7 @@
 import { CardStore } from 'theseus-static/card.js';
 
 import { ask, follow, inWords, pause, ServerError, work } from '../server';
+import { text } from '../words';
 
 interface ILog {
   rank: number | string;
@@ -96,17 +97,17 @@ export class RunSource {
   }
 
   /** Return a piece of a log for the store, with a note where something before it was left out. */
-  private parts({ rank, from, to, text }: ILog): Record<string, string>[] {
+  private parts({ rank, from, to, text: more }: ILog): Record<string, string>[] {
     const lane = String(rank);
     const before = this.reached.get(lane) ?? 0;
     this.reached.set(lane, to);
     const left = from - before;
-    return [...(left > 0 ? [{ lane, note: `… ${left.toLocaleString()} bytes are not shown here; all of it is in the run's log` }] : []), { lane, text }];
+    return [...(left > 0 ? [{ lane, note: `… ${left.toLocaleString()} bytes are not shown here; all of it is in the run's log` }] : []), { lane, text: more }];
   }
 
   /** Say what is wrong with the way to the run. */
-  private trouble(text: string): void {
-    this.facts = { ...(this.facts ?? blank(this.id)), connection: text };
+  private trouble(told: string): void {
+    this.facts = { ...(this.facts ?? blank(this.id)), connection: told };
     this.update();
   }
 
@@ -119,8 +120,8 @@ export class RunSource {
     const body = type === 'fetch' ? fetchBody(more) : {};
     this.answer(type, true, true, `${type} …`);
     try {
-      const done = await work(`runs/${this.id}/${type}`, body, text =>
-        this.answer(type, true, true, text || `${type} …`)
+      const done = await work(`runs/${this.id}/${type}`, body, said =>
+        this.answer(type, true, true, said || `${type} …`)
       );
       this.answer(type, false, true, done.message);
       this.watch();
@@ -129,8 +130,8 @@ export class RunSource {
     }
   }
 
-  private answer(action: string, busy: boolean, ok: boolean, text: string): void {
-    this.answers = { ...this.answers, [action]: { busy, ok, text } };
+  private answer(action: string, busy: boolean, ok: boolean, told: string): void {
+    this.answers = { ...this.answers, [action]: { busy, ok, text: told } };
     this.update();
   }
 
@@ -158,7 +159,7 @@ export async function isKnown(id: string): Promise<boolean> {
 }
 
 function fetchBody(more: Record<string, unknown>): Record<string, unknown> {
-  const to = String(more.to ?? '').trim();
+  const to = text(more.to).trim();
   return { ...(to ? { to } : {}), checkpoints: more.checkpoints === true };
 }
 

@@ -194,7 +194,8 @@ export class Control {
     if (number && (field.log || (field.ge !== undefined && field.le !== undefined))) {
       parts.push((this.slider = this.makeSlider()));
     } else this.slider = null;
-    this.none = null;
+    /** @type {any} */
+    this.none = null; // the button of an optional value
     if (field.optional) {
       this.none = h("button", { type: "button", class: "t-none", title: "unset: no value",
         "aria-label": `unset ${field.key}`, onclick: () => this.send(null) }, "unset");
@@ -211,7 +212,7 @@ export class Control {
 
   makeSlider() {
     const scale = scaleOf(this.field);
-    return h("input", {
+    return /** @type {HTMLInputElement} */ (h("input", {
       type: "range", class: "t-slider", min: "0", max: String(scale.steps), step: "1", tabindex: "-1",
       "aria-label": `${this.field.key}, slider`,
       oninput: () => {
@@ -219,7 +220,7 @@ export class Control {
         this.typing();
       },
       onchange: () => this.commit(),
-    });
+    }));
   }
 
   put(/** @type {any} */ cell) {

@@ -151,6 +151,7 @@ export class Form {
     this.count = h("span", { class: "t-count", role: "status" });
     this.undo = button("↶", "undo", () => this.ask({ type: "undo" }));
     this.redo = button("↷", "redo", () => this.ask({ type: "redo" }));
+    /** @type {any} */
     this.reset = h("button", { type: "button", onclick: () => this.ask({ type: "reset" }) }, "reset all");
     return h(
       "div",

@@ -213,7 +213,7 @@ function request(state, choose, picker) {
 function open(offered, memory) {
   if (!memory.problem) return offered;
   return Object.fromEntries(Object.entries(offered).map(([name, offers]) =>
-    [name, offers.map(([value, , note]) => [value, "", note])]));
+    [name, offers.map(([value, , note]) => /** @type {Offer} */ ([value, "", note]))]));
 }
 
 /** A list of counts, with a way to write another one. */
