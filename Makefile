@@ -13,8 +13,8 @@ python := $(venv)/bin/python
 installed := $(venv)/.installed-$(version)
 documented := $(venv)/.documented-$(version)
 pip := $(python) -m pip --disable-pip-version-check --quiet
-# Many tests wait for servers and processes: three at once keep two cores busy.
-pytest := $(python) -m pytest --numprocesses 3 --dist worksteal --durations 60 --durations-min 3
+# Many tests wait for servers and processes: three files at once keep two cores busy.
+pytest := $(python) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 3
 root_flag := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Bytecode is written when a module is first imported: compiling all of it takes as long as the rest

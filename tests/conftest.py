@@ -62,9 +62,29 @@ hypothesis.settings.register_profile("theseus", deadline=None, derandomize="CI" 
 hypothesis.settings.load_profile("theseus")
 
 
+# The files that take more than a minute each, the longest first.
+_LONGEST = (
+    "training/test_mesh.py",
+    "dispatch/test_submit_slurm.py",
+    "training/test_recovery.py",
+    "test_seeds.py",
+    "browser/test_panel.py",
+    "dispatch/test_tutorial.py",
+    "dispatch/test_slurm.py",
+    "training/test_trainer.py",
+    "notebook/test_kernels.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no worker waits for the last test of another."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Begin with what takes long, so that no worker waits for the last file of another."""
+
+    def order(item: pytest.Item) -> tuple[int, bool]:
+        file = item.path.relative_to(Path(__file__).parent).as_posix()
+        place = _LONGEST.index(file) if file in _LONGEST else len(_LONGEST)
+        return place, item.get_closest_marker("slow") is None
+
+    items.sort(key=order)
 
 
 def pytest_unconfigure() -> None:
