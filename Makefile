@@ -15,6 +15,7 @@ documented := $(venv)/.documented-$(version)
 pip := $(python) -m pip --disable-pip-version-check --quiet
 # Many tests wait for servers and processes: three files at once keep two cores busy.
 pytest := $(python) -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 3
+modules := extension/node_modules/.package-lock.json
 root_flag := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Bytecode is written when a module is first imported: compiling all of it takes as long as the rest
@@ -22,7 +23,8 @@ root_flag := $(if $(filter 0,$(shell id -u)),--allow-root)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint types tests notebooks lab format docs reference constraints clean
+.PHONY: help demo test test-fast lint types tests extension extension-check notebooks lab format docs \
+	reference constraints clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +52,20 @@ types: $(installed)
 tests: $(installed)
 	@echo "== tests, Python $(version)"
 	@$(pytest) $(ARGS)
+
+extension: $(installed) $(modules) ## build the JupyterLab extension into theseus/lab/labextension (needs node)
+	@cd extension && PATH="$(abspath $(venv)/bin):$$PATH" npm run --silent build
+
+# What is built is committed, so that a clone works without node: it must be what the sources give.
+extension-check: $(installed) $(modules) ## lint, types and tests of the extension, and whether its build is current
+	@echo "== extension"
+	@rm -rf build/labextension && mkdir -p build && cp -R theseus/lab/labextension build/labextension
+	@cd extension && npm run --silent lint && npm run --silent types:static
+	@$(MAKE) --no-print-directory extension PYTHON=$(PYTHON) >build/extension.log 2>&1 \
+		|| { cat build/extension.log; exit 1; }
+	@cd extension && npm run --silent test:built
+	@diff -r build/labextension theseus/lab/labextension || { echo "theseus/lab/labextension was not" \
+		"what extension/ gives; it is now: commit it"; exit 1; }
 
 notebooks: $(installed) ## execute every notebook
 	@$(python) notebooks/run.py $(sort $(wildcard notebooks/*.ipynb))
@@ -93,6 +109,12 @@ $(installed): pyproject.toml constraints.txt
 		"the first time takes one or two minutes"
 	@$(pip) install 'pip>=26'
 	@$(pip) install --no-compile --constraint constraints.txt --editable '.[all,cpu,dev]'
+	@touch $@
+
+$(modules): extension/package-lock.json
+	@command -v npm >/dev/null || { echo "the extension is built with node (20 or newer) and npm, and" \
+		"npm is not installed here; what is committed in theseus/lab/labextension works without"; exit 1; }
+	@cd extension && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(documented): $(installed)
