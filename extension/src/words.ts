@@ -19,3 +19,17 @@ export function span(seconds: number): string {
   }
   return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
+
+/** When that is: `14:20`, and with the day when it is another. */
+export function clock(seconds: number, now = new Date()): string {
+  const then = new Date(1000 * seconds);
+  const time = `${two(then.getHours())}:${two(then.getMinutes())}`;
+  if (then.toDateString() === now.toDateString()) {
+    return time;
+  }
+  return `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())} ${time}`;
+}
+
+function two(number: number): string {
+  return String(number).padStart(2, '0');
+}

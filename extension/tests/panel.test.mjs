@@ -11,8 +11,9 @@ async function built(name) {
 
 const { projects } = await built('panel/rows');
 const { pieces } = await built('panel/spark');
+const { isRecipe, submitted } = await built('recipes/names');
 const { Events } = await built('events');
-const { span } = await built('words');
+const { clock, span } = await built('words');
 
 const run = (name, more = {}) => ({
   name, id: 'abcdef12', project: 'general', group: 'default', host: 'me', state: 'running', ended: false, ...more
@@ -64,4 +65,21 @@ test('a stream is the same however it is cut', () => {
 
 test('times are said in two units', () => {
   assert.deepEqual([0.4, 59, 61, 3600, 90061].map(span), ['0 s', '59 s', '1 min 1 s', '1 h 0 min', '1 d 1 h']);
+});
+
+test('a start today is a time, another has its day', () => {
+  const now = new Date(2026, 10, 30, 9, 5);
+  assert.equal(clock(new Date(2026, 10, 30, 14, 20).getTime() / 1000, now), '14:20');
+  assert.equal(clock(new Date(2026, 11, 1, 4, 2).getTime() / 1000, now), '2026-12-01 04:02');
+});
+
+test('a text with a job and a config is a recipe, and no other', () => {
+  assert.ok(isRecipe('v: 1\njob: gpt/train/pretrain\nconfig:\n  a: 1\n'));
+  assert.ok(!isRecipe('jobs:\n  build:\n    config: x\n'));
+  assert.ok(!isRecipe('job: a\n'));
+});
+
+test('a cell is sent by --submit on its first line, once', () => {
+  assert.equal(submitted('%%theseus a\nb: --submit\n'), '%%theseus a --submit\nb: --submit\n');
+  assert.equal(submitted('%%theseus a --submit\n'), '%%theseus a --submit\n');
 });

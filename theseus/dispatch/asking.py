@@ -19,6 +19,7 @@ def last_seen(known: Inventory) -> list[dict[str, Any]]:
             "type": host.type,
             "cluster": host.cluster.name,
             "chips": dict(host.chips),
+            "queues": list(host.queues),
             **seen.get(host.name, {}),
         }
         for host in hosts

@@ -175,6 +175,13 @@ class Host:
         """The environment of a run: the cluster's, with the host's own on top."""
         return {**self.cluster.env, **self.env}
 
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """What a run may wait in there: the partitions that are named, or Volcano's queue."""
+        if self.slurm is not None:
+            return tuple(dict.fromkeys((*self.slurm.partitions, *self.slurm.cpu_partitions)))
+        return (self.volcano.queue,) if self.volcano is not None else ()
+
 
 @dataclass(frozen=True)
 class Inventory:

@@ -3,7 +3,7 @@
 import { h } from 'theseus-static/dom.js';
 
 import { ask, inWords, work } from '../server';
-import { span } from '../words';
+import { clock, span } from '../words';
 
 interface IHost {
   name: string;
@@ -11,10 +11,11 @@ interface IHost {
   chips?: Record<string, number>;
   total?: Record<string, number> | null;
   free?: Record<string, number> | null;
+  queues?: string[];
+  fit?: 'now' | 'queue' | 'no' | 'unknown';
   reason?: string | null;
-  queue?: string | null;
+  starts?: number | null;
   probed?: number | null;
-  verdict?: string | null;
 }
 
 interface IAnswer {
@@ -96,11 +97,12 @@ export class HostsView {
         'div',
         { class: 't-line' },
         h('strong', {}, host.name),
-        h('span', { class: 't-quiet' }, host.type),
+        h('span', { class: 't-quiet' }, [host.type, ...(host.queues ?? [])].join(' · ')),
         h('span', { class: 't-push' }),
         time
       ),
       ...chips(host),
+      waiting(host),
       host.reason ? h('div', { class: 't-reason' }, host.reason) : null
     );
   }
@@ -117,6 +119,15 @@ export class HostsView {
   private readonly again: HTMLButtonElement;
   private readonly told = h('div', { class: 't-told', role: 'status' });
   private readonly list = h('div', { class: 't-list', role: 'list' });
+}
+
+/** That a run would wait there, and until when as far as the queue says. */
+function waiting(host: IHost): HTMLElement | null {
+  if (host.fit !== 'queue') {
+    return null;
+  }
+  const start = typeof host.starts === 'number' ? `, start ≈ ${clock(host.starts)}` : '';
+  return h('div', { class: 't-line' }, `a run would queue${start}`);
 }
 
 function chips(host: IHost): HTMLElement[] {

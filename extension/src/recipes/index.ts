@@ -8,20 +8,18 @@ import { ILauncher } from '@jupyterlab/launcher';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { showDoctor } from './doctor';
-import { icon } from './icon';
-import { names as panel } from './panel';
-import { ask, inWords } from './server';
-import { text } from './words';
+import { showDoctor } from '../doctor';
+import { icon } from '../icon';
+import { names as panel } from '../panel';
+import { ask, inWords } from '../server';
+import { text } from '../words';
+import { isYaml, recipe, submitted } from './names';
 
 const CATEGORY = 'Theseus';
-const RECIPE = /\.ya?ml$/i;
+const FILE = '.jp-DirListing-item[data-isdir="false"]'; // in the file browser
 
 const names = {
   notebook: 'theseus:new-notebook',
-  recipe: 'theseus:new-run-from-recipe',
-  form: 'theseus:edit-recipe-as-form',
-  submit: 'theseus:submit-recipe',
   doctor: 'theseus:doctor'
 };
 
@@ -78,7 +76,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
 
     const selected = (): string => {
       const items = [...(browsers?.tracker.currentWidget?.selectedItems() ?? [])];
-      return items.length === 1 && RECIPE.test(items[0]?.path ?? '') ? (items[0]?.path ?? '') : '';
+      return items.length === 1 && isYaml(items[0]?.path ?? '') ? (items[0]?.path ?? '') : '';
     };
 
     commands.addCommand(names.notebook, {
@@ -87,7 +85,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       icon: args => (args.isPalette ? undefined : icon),
       execute: args => opened(FIRST, folder(args))
     });
-    commands.addCommand(names.recipe, {
+    commands.addCommand(recipe.new, {
       label: args => (args.isPalette ? 'New run from YAML…' : 'Run from YAML…'),
       caption: 'A notebook from a recipe that was saved, such as out.yaml',
       icon: args => (args.isPalette ? undefined : icon),
@@ -99,7 +97,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         const chosen = await FileDialog.getOpenFiles({
           manager: browser.model.manager,
           title: 'Choose a recipe',
-          filter: one => (one.type === 'directory' || RECIPE.test(one.name) ? {} : null)
+          filter: one => (one.type === 'directory' || isYaml(one.name) ? {} : null)
         });
         const path = chosen.value?.[0]?.path;
         if (chosen.button.accept && path) {
@@ -107,13 +105,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    commands.addCommand(names.form, {
+    commands.addCommand(recipe.form, {
       label: 'Edit as form',
       icon,
       isVisible: args => Boolean(args.path ?? selected()),
       execute: args => fromRecipe(text(args.path) || selected(), false)
     });
-    commands.addCommand(names.submit, {
+    commands.addCommand(recipe.submit, {
       label: 'Submit…',
       icon,
       isVisible: args => Boolean(args.path ?? selected()),
@@ -124,7 +122,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
       execute: showDoctor
     });
 
-    for (const command of [names.notebook, names.recipe]) {
+    for (const [rank, command] of [recipe.form, recipe.submit].entries()) {
+      app.contextMenu.addItem({ command, selector: FILE, rank: 1 + rank / 10 });
+    }
+    for (const command of [names.notebook, recipe.new]) {
       launcher?.add({ command, category: CATEGORY });
       palette?.addItem({ command, category: CATEGORY, args: { isPalette: true } });
     }
@@ -133,11 +134,5 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
   }
 };
-
-/** Return the cell with `--submit` on its first line: it is sent when the user runs it, not before. */
-export function submitted(cell: string): string {
-  const [first = '', ...rest] = cell.split('\n');
-  return [/\s--submit\b/.test(first) ? first : `${first} --submit`, ...rest].join('\n');
-}
 
 export default plugin;
