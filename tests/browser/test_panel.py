@@ -99,7 +99,7 @@ def test_a_run_of_a_terminal_appears_and_goes_on(panel: Locator, shown: Locator)
 def test_its_log_streams_in_a_document_without_a_kernel(page: Page, shown: Locator) -> None:
     shown.get_by_role("button", name="from a terminal", exact=True).click()
     document = page.locator(".jp-theseus-run-view")
-    expect(document.locator(".t-logs")).to_contain_text("line 0 <b>&amp;</b>")
+    expect(document.locator(".t-logs")).to_contain_text(re.compile(r"line \d+ <b>&amp;</b>"))
     assert document.locator(".t-logs b").count() == 0
     now = int(re.findall(r"line (\d+)", document.locator(".t-logs").inner_text())[-1])
     expect(document.locator(".t-logs")).to_contain_text(f"line {now + 15} ")
@@ -166,6 +166,45 @@ def test_a_recipe_opens_as_a_cell(lab: Lab, page: Page) -> None:
     cell = page.locator(".jp-Notebook:visible .jp-CodeCell").nth(1)
     expect(cell).to_contain_text(re.compile(r"%%theseus data/tokenize/text .* --submit"))
     expect(cell).to_contain_text("a.txt")
+
+
+def test_an_open_recipe_offers_a_form_and_to_be_sent(lab: Lab, page: Page) -> None:
+    for name in ("tokens.yaml", "other.yaml"):
+        (lab.folder / "other.yaml").write_text("jobs: [a]\n")
+        page.evaluate(
+            "path => window.jupyterapp.commands.execute('docmanager:open', {path})"
+            ".then(() => null)",
+            name,
+        )
+        bar = page.locator(".jp-FileEditor:visible").locator("xpath=..").locator(".jp-Toolbar")
+        offered = bar.get_by_text("Edit as form")
+        if name == "other.yaml":
+            expect(page.locator(".jp-FileEditor:visible")).to_contain_text("jobs: [a]")
+            expect(offered).to_be_hidden()
+        else:
+            expect(bar.get_by_text("Submit…")).to_be_visible()
+            expect(offered).to_be_visible()
+    page.evaluate(
+        "() => window.jupyterapp.commands.execute('docmanager:open', {path: 'tokens.yaml'})"
+        ".then(() => null)"
+    )
+    page.locator(".jp-Toolbar:visible").get_by_text("Edit as form").click()
+    cell = page.locator(".jp-Notebook:visible .jp-CodeCell").nth(1)
+    expect(cell).to_contain_text(re.compile(r"%%theseus data/tokenize/text"))
+    expect(cell).not_to_contain_text("--submit")
+
+
+def test_the_file_browser_offers_it_too(page: Page) -> None:
+    page.get_by_role("tab", name="File Browser").click()
+    files = page.locator(".jp-DirListing-item")
+    files.filter(has_text="slow_job.py").click(button="right")
+    expect(page.get_by_role("menuitem", name="Rename")).to_be_visible()
+    expect(page.get_by_role("menuitem", name="Edit as form")).to_have_count(0)
+    page.keyboard.press("Escape")
+    files.filter(has_text="tokens.yaml").click(button="right")
+    expect(page.get_by_role("menuitem", name="Edit as form")).to_be_visible()
+    expect(page.get_by_role("menuitem", name="Submit…")).to_be_visible()
+    page.keyboard.press("Escape")
 
 
 def test_the_panel_can_be_hidden(page: Page, panel: Locator) -> None:

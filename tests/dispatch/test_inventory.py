@@ -243,6 +243,28 @@ def test_a_partition_may_be_called_the_default_one():
     assert box.slurm.partitions == ("gpu", "long")
 
 
+@pytest.mark.parametrize(
+    ("entry", "queues"),
+    [
+        ("{ssh: l, cluster: lab, type: plain}", ()),
+        ("{ssh: l, cluster: lab, type: slurm}", ()),
+        (
+            "{ssh: l, cluster: lab, type: slurm, partitions: [b, a], cpu_partitions: [c, a]}",
+            ("b", "a", "c"),
+        ),
+        ("{cluster: lab, type: volcano, image: i, pvc_name: p}", ("default",)),
+        ("{cluster: lab, type: volcano, image: i, pvc_name: p, queue: big}", ("big",)),
+    ],
+)
+def test_what_a_run_may_wait_in(entry, queues):
+    known = parsed(f"""
+    clusters: {{lab: {{root: /r, work: /w}}}}
+    hosts:
+      box: {entry}
+    """)
+    assert known.hosts["box"].queues == queues
+
+
 def test_what_is_not_said_is_left_to_the_cluster():
     box = host("{ssh: login, cluster: lab, type: slurm}")
     assert box.slurm == module.SlurmSettings()
