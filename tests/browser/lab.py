@@ -241,11 +241,21 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Start JupyterLab with our extension, as it is built here, on a folder and give its address."""
+def server(folder: Path, *more: str, extension: bool = True) -> Iterator[str]:
+    """Start JupyterLab on a folder and give its address.
+
+    Parameters
+    ----------
+    more
+        Further options of the server.
+    extension
+        Whether our extension is in the pages, as it is built here.
+    """
     extensions = folder / ".labextensions"
     extensions.mkdir(exist_ok=True)
-    (extensions / "theseus-jupyter").symlink_to(ROOT / "theseus" / "lab" / "labextension")
+    if extension:
+        built = ROOT / "theseus" / "lab" / "labextension"
+        (extensions / "theseus-jupyter").symlink_to(built)
     settings = folder / ".settings"
     for name, values in _SETTINGS.items():
         file = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
@@ -259,8 +269,11 @@ def server(folder: Path) -> Iterator[str]:
         f"--ServerApp.base_url={_BASE}",
         *("--LabApp.expose_app_in_browser=True", "--LabApp.extension_manager=readonly"),
         f"--LabApp.extra_labextensions_path={extensions}",
+        # What is installed is another build of the same; widgets are wanted in any case.
+        *([] if extension else [f"--LabApp.labextensions_path={_without_ours(folder)}"]),
         f"--LabApp.workspaces_dir={folder / '.workspaces'}",
         f"--LabApp.user_settings_dir={settings}",
+        *more,
     ]
     log = folder / ".server.log"
     with log.open("w") as file:
@@ -277,6 +290,16 @@ def server(folder: Path) -> Iterator[str]:
             process.wait(20)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _without_ours(folder: Path) -> Path:
+    """Return a folder with the extensions that are installed here, except for ours."""
+    found = folder / ".others"
+    found.mkdir()
+    for path in (Path(sys.prefix) / "share" / "jupyter" / "labextensions").iterdir():
+        if path.name != "theseus-jupyter":
+            (found / path.name).symlink_to(path)
+    return found
 
 
 def launch(playwright: Playwright) -> Browser:
