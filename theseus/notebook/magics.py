@@ -82,7 +82,7 @@ class TheseusMagics(Magics):
             if asked.run:
                 recipe.create()()
             elif asked.submit or asked.dry_run:
-                self._send(spec or recipe.spec(), dry=asked.dry_run)
+                self._send(spec, dry=asked.dry_run)
 
     def misplaced(self, line: str) -> None:
         """Explain where `%%theseus` goes."""
@@ -124,7 +124,7 @@ class TheseusMagics(Magics):
         asked = read(cell.app, words or ["--help"], "%%theseus")
         return asked if isinstance(asked, cell.CellCall) else None
 
-    def _build(self, asked: CellCall, text: str) -> tuple[QuickJob, Combobulation | None]:
+    def _build(self, asked: CellCall, text: str) -> tuple[QuickJob, Combobulation]:
         """Build the recipe, and bind it once nothing in the cell is wrong."""
         from theseus.notebook.cell import apply
         from theseus.quick import QuickJob, init
@@ -146,7 +146,7 @@ class TheseusMagics(Magics):
                 asked.group,
             )
             apply(recipe.config, text, names if asked.expand else None)
-            spec = asked.asked.applied(recipe.spec()) if asked.asked else None
+            spec = asked.asked.applied(recipe.spec())
         except BaseException:
             recipe.close()
             raise

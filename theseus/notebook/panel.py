@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,36 +10,33 @@ if TYPE_CHECKING:
     from theseus.quick import QuickJob
 
 
-def show(recipe: QuickJob, spec: Combobulation | None) -> None:
+def show(recipe: QuickJob, spec: Combobulation) -> None:
     """Show a recipe and what it needs: the form, then the hardware, then where it can go.
 
     Each part displays itself, with a static form beside it; where no front end answers (nbclient,
-    papermill, a terminal) that is text.
+    papermill, a terminal) that is text, and of the hardware what was asked for.
 
     Parameters
     ----------
     spec
-        What the cell's first line asks for, or None when it asks for no hardware.
+        The recipe with the hardware that the cell's first line asks for.
     """
+    from theseus.hardware.resources import Resources
+    from theseus.notebook.audience import live
+    from theseus.notebook.hardware import CombobulationWidget
     from theseus.notebook.submit import SubmitPanel
 
     display(recipe)
-    asked: Callable[[], Combobulation] = recipe.spec
-    hardware = None
-    if spec is not None:
-        from theseus.notebook.hardware import CombobulationWidget
-
-        hardware = CombobulationWidget(spec, recipe=recipe)
-        chosen = hardware
+    hardware = CombobulationWidget(spec, recipe=recipe)
+    if live() or spec.resources != Resources():
         display(hardware)
 
-        def asked() -> Combobulation:
-            # What was typed since counts, in the form as in the hardware.
-            return replace(recipe.spec(), resources=chosen.value.resources)
+    def asked() -> Combobulation:
+        # What was typed since counts, in the form as in the hardware.
+        return replace(recipe.spec(), resources=hardware.value.resources)
 
     where = SubmitPanel(asked, root=recipe.root)
-    if hardware is not None:
-        hardware.observe(lambda _: where.refresh(), "value")
+    hardware.observe(lambda _: where.refresh(), "value")
     display(where)
 
 
