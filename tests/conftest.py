@@ -46,6 +46,9 @@ os.environ |= {
     "HF_DATASETS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "JAX_PLATFORMS": "cpu",
+    # JAX sets these itself when it is imported, which any test may be the first to do.
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "TPU_SKIP_MDS_QUERY": "1",
     # Many tests compile the same small step: workers (which inherit this from the process that
     # started them) and child processes share what was compiled.
     "JAX_COMPILATION_CACHE_DIR": os.environ.get("JAX_COMPILATION_CACHE_DIR", f"{_HOME}/compiled"),

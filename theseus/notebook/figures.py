@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypedDict
 
 from theseus.errors import UserError
+from theseus.notebook import threads
 from theseus.readouts import Readout, model_readouts, quick_readouts, told_problem
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Figures:
             if not idle or not self._quick or self._in_the_way():
                 return
             self._busy = True
-        threading.Thread(target=self._find, name="theseus-figures", daemon=True).start()
+        threads.start(self._find, name="theseus figures")
 
     def _in_the_way(self) -> bool:
         return any("key" in one for one in self._quick)
